@@ -177,8 +177,9 @@ const (
 // Pace, names and selectors.
 const (
 	// LintCooldownLongerThanReleases, a warning: versions that are deployable are usually released
-	// at shorter intervals than the cooldown lets pass, so that some are skipped everywhere. Shorten
-	// the interval, or release less often.
+	// at shorter intervals than the cooldown lets pass, so that some are skipped everywhere. Only
+	// those that are for a target count there, by their targetSelector. Shorten the interval, or
+	// release less often.
 	LintCooldownLongerThanReleases LintCode = "cooldown_longer_than_releases"
 	// LintOrderKeyImplied, a warning: a gradual rollout beside a bracket does not say what it
 	// ranks. Write orderKey: without it, adding or removing the bracket changes what is ranked.

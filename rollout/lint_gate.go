@@ -1,7 +1,9 @@
 package rollout
 
 import (
+	"encoding/binary"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -24,10 +26,10 @@ func (l *lint) lookAtApprovals() {
 	}
 }
 
-// lookAtCooldowns compares each interval with how often the governed deployments are released.
+// lookAtCooldowns compares each interval with how often the governed targets are released to.
 func (l *lint) lookAtCooldowns() {
 	w := l.w
-	cadences := map[int32]estimate{} // by deployment
+	known := map[int32]*cadences{} // by deployment
 	for _, rule := range w.set.cooldowns {
 		interval := time.Duration(*rule.cooldown.IntervalSeconds) * time.Second
 		var concerns reach
@@ -35,23 +37,15 @@ func (l *lint) lookAtCooldowns() {
 		var fastest time.Duration
 		for k := range l.governed(rule) {
 			_, d := l.pairOf(k.pair)
-			between, known := cadences[d]
-			if !known {
-				var releases []time.Time
-				for _, v := range w.versions[d].list {
-					if l.released(v) {
-						releases = append(releases, v.CreatedAt)
-					}
-				}
-				between = cadence(releases)
-				cadences[d] = between
+			if known[d] == nil {
+				known[d] = l.cadencesOf(d)
 			}
-			if between.known && between.duration < interval {
+			for between, targets := range known[d].within(w, interval, k.targets) {
 				if len(names) == 0 || between.duration < fastest {
 					fastest = between.duration
 				}
 				names[w.deployments[d].ID] = true
-				concerns.merge(reachOf(k.targets))
+				concerns.merge(targets)
 			}
 		}
 		if len(names) > 0 {
@@ -60,4 +54,73 @@ func (l *lint) lookAtCooldowns() {
 				"shorten the interval, or release less often, unless versions are meant to be skipped")
 		}
 	}
+}
+
+// cadences says how often one deployment is released, and how often its targets are released to. A
+// version that is not for a target is no release there: where each tenant has its own, the
+// deployment is released more often than any target.
+type cadences struct {
+	deployment int32
+	released   []int32             // the versions that count
+	all        estimate            // of all of them
+	known      map[string]estimate // by those of them that are for a target, four bytes each
+	key        []byte              // reused
+}
+
+func (l *lint) cadencesOf(deployment int32) *cadences {
+	c := &cadences{deployment: deployment, known: map[string]estimate{}}
+	for n, v := range l.w.versions[deployment].list {
+		if l.released(v) {
+			c.released = append(c.released, int32(n))
+		}
+	}
+	c.all = c.cadence(l.w, slices.Values(c.released))
+	return c
+}
+
+func (c *cadences) cadence(w *work, released iter.Seq[int32]) estimate {
+	var instants []time.Time
+	for n := range released {
+		instants = append(instants, w.versions[c.deployment].list[n].CreatedAt)
+	}
+	return cadence(instants)
+}
+
+// within yields the targets that are released to more often than the interval, all of them together
+// if every version is for each. Scopes are asked only where the deployment itself is released that
+// often: nowhere else is every version looked at for every target.
+func (c *cadences) within(w *work, interval time.Duration, targets []int32) iter.Seq2[estimate, reach] {
+	return func(yield func(estimate, reach) bool) {
+		if !c.all.known || c.all.duration >= interval {
+			return
+		}
+		if !w.scoped[c.deployment] {
+			yield(c.all, reachOf(targets))
+			return
+		}
+		for _, i := range targets {
+			if between := c.at(w, i); between.known && between.duration < interval && !yield(between, reach{1, i}) {
+				return
+			}
+		}
+	}
+}
+
+// at returns the cadence of the versions that are for one target.
+func (c *cadences) at(w *work, i int32) estimate {
+	c.key = c.key[:0]
+	for _, n := range c.released {
+		if w.inScope(i, n) {
+			c.key = binary.NativeEndian.AppendUint32(c.key, uint32(n))
+		}
+	}
+	between, known := c.known[string(c.key)]
+	if !known {
+		between = c.cadence(w, func(yield func(int32) bool) {
+			for at := 0; at < len(c.key) && yield(int32(binary.NativeEndian.Uint32(c.key[at:]))); at += 4 {
+			}
+		})
+		c.known[string(c.key)] = between
+	}
+	return between
 }

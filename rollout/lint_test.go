@@ -255,6 +255,20 @@ func lintReleased(gaps ...time.Duration) func(*rollout.Snapshot) {
 	}
 }
 
+// lintReleasedInTurn gives the versions of lintReleased to r1 and r2 in turn.
+func lintReleasedInTurn(gaps ...time.Duration) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		lintReleased(gaps...)(s)
+		turn := 0
+		for n := range s.Versions {
+			if s.Versions[n].Deployment == "web" {
+				s.Versions[n].TargetSelector = fmt.Sprintf("resource.id == 'r%d'", 1+turn%2)
+				turn++
+			}
+		}
+	}
+}
+
 func lintWithStaging(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging") }
 
 // lintWithQA adds an environment without targets.
@@ -1143,6 +1157,16 @@ func lintRows() []lintRow {
 				s.Versions = append(s.Versions, rollout.Version{ID: fmt.Sprintf("v%d", n+4), Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0.AddDate(9, 0, 0).Add(time.Duration(n) * hour)})
 			}
 		}},
+		{code: rollout.LintCooldownLongerThanReleases, why: "each resource has a release every two hours of its own", rules: cooldown(7200), fleet: lintReleasedInTurn(hour, hour, hour, hour, hour)},
+		{code: rollout.LintCooldownLongerThanReleases, why: "a release in two hours is too often for one that stands for three", rules: cooldown(10800), fleet: lintReleasedInTurn(hour, hour, hour, hour, hour), want: "warning rules[0].versionCooldown.intervalSeconds 2"},
+		{code: rollout.LintCooldownLongerThanReleases, why: "one of the two resources has all releases", rules: cooldown(7200), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, hour)(s)
+			for n := range s.Versions {
+				if s.Versions[n].Deployment == "web" {
+					s.Versions[n].TargetSelector = "resource.id == 'r2'"
+				}
+			}
+		}, want: "warning rules[0].versionCooldown.intervalSeconds 1"},
 		{code: rollout.LintCooldownLongerThanReleases, why: "two releases are no habit", rules: cooldown(7200), fleet: lintReleased(hour)},
 		{code: rollout.LintOrderKeyImplied, why: "ranked by the bracket because there is one", rules: lintImmediate + "," + curve(60, ""), want: "warning rules[1].gradualRollout.orderKey 0"},
 		{code: rollout.LintOrderKeyImplied, why: "written", rules: lintImmediate + "," + curve(60, `,"orderKey":"resource_bracket"`)},
