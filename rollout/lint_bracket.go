@@ -290,17 +290,7 @@ func (l *lint) selected(i, n int32) bool {
 // turns, and with the rates at which their resources begin.
 func (l *lint) lookAtOrder(f *frame) {
 	rule := f.rule.bracket.WithDefaults()
-	var releases []time.Time
-	for _, m := range f.group {
-		if d, _ := l.w.deployment(m.Deployment); m.Role == bracket.Main {
-			for _, v := range l.w.versions[d].list {
-				if l.released(v) {
-					releases = append(releases, v.CreatedAt)
-				}
-			}
-		}
-	}
-	between := cadence(releases)
+	between := cadence(l.releases(f))
 	if !between.known {
 		return
 	}
@@ -324,6 +314,30 @@ func (l *lint) lookAtOrder(f *frame) {
 		}
 	}
 	l.lookAtRates(f, between.duration, code, how)
+}
+
+// releases returns the instants of the versions that can open a group: one that is for no target of a
+// main member in the environment opens none.
+func (l *lint) releases(f *frame) (releases []time.Time) {
+	w := l.w
+	targets := map[int32][]int32{} // of each main member that has scoped versions
+	for _, i := range f.targets {
+		if d := w.targets[i].deployment; w.scoped[d] {
+			targets[d] = append(targets[d], i)
+		}
+	}
+	for _, m := range f.group {
+		d, _ := w.deployment(m.Deployment)
+		if m.Role != bracket.Main {
+			continue
+		}
+		for n, v := range w.versions[d].list {
+			if l.released(v) && (!w.scoped[d] || slices.ContainsFunc(targets[d], func(i int32) bool { return w.inScope(i, int32(n)) })) {
+				releases = append(releases, v.CreatedAt)
+			}
+		}
+	}
+	return releases
 }
 
 // lookAtRates finds rates by which fewer resources begin between two groups of a bracket than it

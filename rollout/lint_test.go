@@ -1033,6 +1033,15 @@ func lintRows() []lintRow {
 		{code: rollout.LintImmediateStarves, why: "ranked by resource it is the same", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
 		{code: rollout.LintImmediateStarves, why: "a second less", rules: lintImmediate + "," + curve(3599, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour)},
 		{code: rollout.LintImmediateStarves, why: "others are last each time", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket","orderSalt":"group"`), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "what is released for another environment alone opens no group here", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, hour)(s)
+			for n := range s.Versions {
+				if s.Versions[n].Deployment == "web" {
+					s.Versions[n].TargetSelector = "environment.id == 'staging'"
+				}
+			}
+		}},
+		{code: rollout.LintImmediateStarves, why: "what is released for the resources in turn opens groups for both", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleasedInTurn(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
 		{code: rollout.LintImmediateStarves, why: "two releases are no habit", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour)},
 		{code: rollout.LintImmediateStarves, why: "one of two begins in an hour", rules: lintImmediate + "," + lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":3600}`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].resourceConcurrency.rate 0",
 			says: `releases come every 1h or faster and the bracket "b" closes one at once, but of 2 resources 1 may begin every 1h: the last ones are superseded each time`},
