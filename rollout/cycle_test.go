@@ -33,6 +33,15 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
+	nobody := func(deployment, version string) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			for k := range s.Versions {
+				if v := &s.Versions[k]; v.Deployment == deployment && v.ID == version {
+					v.TargetSelector = "resource.name == 'nobody'"
+				}
+			}
+		}
+	}
 	const v1, v2 = "version.tag == 'v1'", "version.tag == 'v2'"
 	mutual := []func(*rollout.Snapshot){needs("a", "v2", "b", v2), needs("b", "v2", "a", v2)}
 	const circle = "rollout: dependency cycle: a@v2 needs b@v2 needs a@v2: publish a version without one of these dependencies"
@@ -101,6 +110,9 @@ func TestCheck(t *testing.T) {
 		{"a deployment without targets chooses nothing", "", append(mutual[:2:2], func(s *rollout.Snapshot) {
 			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "b" })
 		}), nil},
+		{"versions that are for no target keep nobody waiting", "", append(mutual[:2:2], nobody("a", "v2"), nobody("b", "v2")), nil},
+		{"one that is for some waits for one that is for none", "", append(mutual[:2:2], nobody("b", "v2")), []string{circle}},
+		{"a circle of what is for no target hides none of the others", "", []func(*rollout.Snapshot){needs("a", "v2", "c", v2), mutual[0], mutual[1], needs("c", "v2", "d", v2), needs("d", "v2", "c", v2), nobody("c", "v2"), nobody("d", "v2")}, []string{circle}},
 		{"a resource may decide, and is not asked", "", []func(*rollout.Snapshot){mutual[0], needs("b", "v2", "a", v2+" || resource.name == 'r2'")}, []string{}},
 		{"a selector that does not compile, and a deployment that nobody knows", "", []func(*rollout.Snapshot){needs("b", "v2", "a", v1), needs("b", "v2", "x", "version.tag ==")}, []string{
 			`versions[b@v2].dependencies[1].versionSelector: `, `versions[b@v2].dependencies[1].deployment: "x": is not the id of a deployment`,

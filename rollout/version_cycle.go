@@ -110,7 +110,7 @@ func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError
 			}
 		}
 		if len(coming) == 0 {
-			return w.circles(waiting, stuck, options)
+			return w.circles(e, waiting, stuck, options)
 		}
 		next = slices.Collect(maps.Keys(coming))
 	}
@@ -165,8 +165,9 @@ func (w *work) satisfying(dependency VersionDependency) []released {
 }
 
 // circles walks the stuck versions depth first and reports each circle it runs into; every version
-// is in at most one report.
-func (w *work) circles(waiting []released, stuck map[released]bool, options map[released][][]released) []*CycleError {
+// is in at most one report. A circle of versions that no target of the environment could get keeps
+// nobody waiting: one of them that is for a target waits in vain, whatever the scopes of the others.
+func (w *work) circles(e int32, waiting []released, stuck map[released]bool, options map[released][][]released) []*CycleError {
 	var found []*CycleError
 	const open, done = 1, 2
 	state := map[released]int{}
@@ -185,6 +186,9 @@ func (w *work) circles(waiting []released, stuck map[released]bool, options map[
 				case !stuck[next] || state[next] == done:
 				case state[next] == open:
 					ring := path[slices.Index(path, next):]
+					if !slices.ContainsFunc(ring, func(v released) bool { return w.obtainable(e, v) }) {
+						continue
+					}
 					first := slices.Index(ring, slices.MinFunc(ring, func(a, b released) int { // whichever way led into the circle, so that it is known again in another environment
 						return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.version, b.version))
 					}))
@@ -207,4 +211,12 @@ func (w *work) circles(waiting []released, stuck map[released]bool, options map[
 		}
 	}
 	return found
+}
+
+// obtainable reports whether a target of an environment could get a version: it is for the target,
+// and newer than what the target has.
+func (w *work) obtainable(e int32, v released) bool {
+	return slices.ContainsFunc(w.targetsIn(e, v.deployment), func(i int32) bool {
+		return v.version > w.targets[i].floor() && w.inScope(i, v.version)
+	})
 }
