@@ -263,6 +263,26 @@ func TestApprovalStatusUnknown(t *testing.T) {
 	}
 }
 
+// TestHookWhoseVersionCameTooLate: the version of a hook that came after the group had closed is for
+// the next one. No condition names the hook then, so the verdict does, beside the turn.
+func TestHookWhoseVersionCameTooLate(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"g","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}},
+		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":0,"orderKey":"resource_bracket"}}`))
+	s := fleet(1, "", map[string][]string{"app": {"v1"}, "drain": {}, "uncordon": {"u1"}})
+	plan := mustPlan(t, set, s, minute(1))
+	s.State = plan.State
+	s.Versions = append(s.Versions, rollout.Version{ID: "d1", Deployment: "drain", Status: rollout.VersionReady, CreatedAt: minute(2)})
+	plan = mustPlan(t, set, s, minute(2))
+	w, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "app"})
+	if got, want := w.Blockers[0].String(), "bracket_hook_without_version drain, waits for the next group in prod"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if d := w.Blockers[0].Data; d == nil || d.Population != 1 {
+		t.Errorf("%+v: the turn is missing", d)
+	}
+}
+
 // TestHookWhoseLockedVersionIsHeld: a hook without a version, of which the group has locked one that
 // may not be deployed at the moment, waits for what that version waits for as well. When it may be,
 // the group goes on with it; no other group is needed.

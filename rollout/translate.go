@@ -61,7 +61,8 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 	}
 }
 
-// hookOpens adds, behind the bracket's own conditions, what the gates of the locked versions of a
+// hookOpens names the hooks that have no version, where the bracket's own conditions do not: the
+// version of such a hook came too late for this group. It adds, behind these conditions, what the gates of the locked versions of a
 // hook that has none wait for: a version that was taken from the hook because targets elsewhere
 // failed with it comes back to this group when one of them succeeds.
 func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
@@ -69,11 +70,17 @@ func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 	if p == nil {
 		return
 	}
+	named := slices.ContainsFunc(wait.On, func(c Condition) bool { return c.Kind == OnVersion })
+	var late Data
+	if wait.Data != nil {
+		late = *wait.Data
+	}
 	wait.On = slices.Clip(wait.On) // it may be shared
 	for _, run := range b.runs[p.from:p.to] {
 		if run.version != none {
 			continue
 		}
+		late.Names = append(late.Names, w.targets[run.target].Deployment)
 		m := groupMember(b.latest(), w.targets[run.target].Deployment)
 		if m == nil {
 			continue
@@ -91,6 +98,9 @@ func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 				}
 			}
 		}
+	}
+	if !named && len(late.Names) > 0 {
+		wait.Data = w.datum(late)
 	}
 }
 

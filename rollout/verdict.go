@@ -106,6 +106,7 @@ type Verdict struct {
 //	overridden                            Names: who wrote the override; Detail: its id
 //	bracket_failed_holding                Names: the members that failed; Detail: which of them have nothing to go back to, or went back, so that no retry helps
 //	bracket_queued, bracket_merge_budget  of an execution that has failed, Names and Detail as above
+//	bracket_hook_without_version          Names: the hooks that have none, if On names none of them
 //	bracket_waits_for_members             Names: the version of the target's own run, if that is what it waits for
 //	rule_not_applicable                   Detail: why, of a window that lets a first deployment past, and of a progression whose environments have nothing to prove
 //
