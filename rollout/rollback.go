@@ -21,7 +21,9 @@ import (
 // success of it triggers a rollback rule. So keep the newest such job of the versions before: with
 // neither there is nothing to go back to, and the verdict says so. Once it is there, the target
 // keeps that version as any other: a later job of it that fails is repeated with [PurposeDeploy].
-// What other deployments need is not asked, see [VersionDependency]. In a bracket a job that goes
+// Nothing is asked about that version, which ran there before: it may have been paused or withdrawn
+// since, and its targetSelector may leave the target out by now, as after the target was relabelled.
+// Nor is asked what other deployments need, see [VersionDependency]. In a bracket a job that goes
 // wrong is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
 //
 // At least one of the two fields must be set.

@@ -159,6 +159,24 @@ func TestRollbackPastWhatIsNoGood(t *testing.T) {
 	}
 }
 
+// TestRollbackAsksNothingAboutTheVersionBefore: it ran there, so neither its status, its scope nor a
+// version selector of today keeps the target from it.
+func TestRollbackAsksNothingAboutTheVersionBefore(t *testing.T) {
+	set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}},{"versionSelector":{"selector":"version.id != 'v1'"}},{"anyApproval":{"minApprovals":9}}`))
+	for why, change := range map[string]func(*rollout.Version){
+		"not selected":      func(*rollout.Version) {},
+		"withdrawn":         func(v *rollout.Version) { v.Status = "withdrawn" },
+		"for other targets": func(v *rollout.Version) { v.TargetSelector = "resource.name == 'nobody'" },
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1", "v2"}})
+		change(&s.Versions[0])
+		s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -9), ran("v2", rollout.JobFailure, -5)}
+		if got := started(mustPlan(t, set, s, t0)); !slices.Equal(got, []string{"r1/api@v1"}) {
+			t.Errorf("%s: starts %q", why, got)
+		}
+	}
+}
+
 // TestRollbackSaysWhy: the verdict holds what went wrong and the version to go back to, be it the
 // oldest there is.
 func TestRollbackSaysWhy(t *testing.T) {

@@ -141,8 +141,8 @@ type Version struct {
 
 	// TargetSelector is CEL on resource, environment, deployment and version. For a target on which
 	// it is false the version does not exist, for any rule. Empty: the version is for every target.
-	// A version that is current or started on a target stays so whatever the selector says. (The
-	// name is that of the scoped versions RFC.)
+	// A version that is current or started on a target stays so whatever the selector says, and a
+	// [Rollback] may go back to it. (The name is that of the scoped versions RFC.)
 	TargetSelector string `json:"targetSelector,omitempty"`
 
 	// Dependencies must all hold before the version starts on a target: on the same resource, in
