@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tranche-dev/tranche/clock"
@@ -209,7 +210,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, d
 	}
 	due, position, r, err := w.placeOf(g, k, i)
 	if err != nil {
-		return w.also(blockers, w.never(r, position, err)), due, position
+		return w.also(blockers, w.never(r, position, w.hoursOf(i, g.version), err)), due, position
 	}
 	if w.now.Before(due) {
 		w.wake(due)
@@ -220,19 +221,23 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, d
 }
 
 // never says why a turn has no instant: it never comes, or nobody knows yet when it does.
-func (w *work) never(r *rollout, position int32, err error) Verdict {
+func (w *work) never(r *rollout, position int32, h *hours, err error) Verdict {
 	if r.pause != nil && len(r.pause.endless) > 0 && errors.Is(err, clock.ErrNeverOpen) {
 		return Verdict{
 			Status: Pending, Reason: ReasonRolloutNotDue, Rule: r.rule.id, On: r.pause.endless,
 			Data: w.datum(Data{Position: int(position), Population: r.record.Founders}),
 		}
 	}
-	detail := err.Error()
+	detail, on := err.Error(), onConfig(r.rule.id)
 	if errors.Is(err, clock.ErrNeverOpen) { // the error names the bounds of a search, which tell nobody what to edit
 		detail = "the windows are not open for long enough" + withinHorizon()
+		if r.comesUnpaused(position, h) {
+			detail += ", less the time of the freezes"
+			on = append(slices.Clip(on), r.pause.ending...)
+		}
 	}
 	return Verdict{
-		Status: Denied, Reason: ReasonRolloutOverflow, Rule: r.rule.id, On: onConfig(r.rule.id),
+		Status: Denied, Reason: ReasonRolloutOverflow, Rule: r.rule.id, On: on,
 		Data: &Data{Position: int(position), Detail: detail},
 	}
 }

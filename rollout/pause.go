@@ -20,6 +20,7 @@ type pausing struct {
 type pause struct {
 	calendar clock.Calendar // closed while a freeze is active
 	endless  []Condition    // the freezes that last until somebody lifts them
+	ending   []Condition    // the others
 }
 
 // stop collects a freeze that stops curves.
@@ -55,10 +56,12 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 	}
 	own, calendars := &pause{}, make([]clock.Calendar, len(parts))
 	for k, part := range parts {
-		calendars[k], own.endless = part.calendar, append(own.endless, part.endless...)
+		calendars[k], own.endless, own.ending = part.calendar, append(own.endless, part.endless...), append(own.ending, part.ending...)
 	}
 	own.calendar = clock.Intersect(calendars...)
-	slices.SortFunc(own.endless, func(a, b Condition) int { return strings.Compare(a.Freeze, b.Freeze) })
+	byFreeze := func(a, b Condition) int { return strings.Compare(a.Freeze, b.Freeze) }
+	slices.SortFunc(own.endless, byFreeze)
+	slices.SortFunc(own.ending, byFreeze)
 	return own
 }
 
@@ -78,6 +81,8 @@ func (w *work) pauseBy(names TargetID) *pause {
 		if until.IsZero() {
 			until = lastInstant().AddDate(1000, 0, 0) // no search gets there
 			own.endless = append(own.endless, Condition{Kind: OnFreeze, Freeze: z.ID})
+		} else {
+			own.ending = append(own.ending, Condition{Kind: OnFreeze, Freeze: z.ID})
 		}
 		windows[k] = clock.Window{From: z.CreatedAt, Until: until, AllowWindow: &closed}
 	}

@@ -93,6 +93,7 @@ type rollout struct {
 	dated      bool                  // a target joined later: the positions depend on the start
 	beside     bool                  // it is of few targets, beside that of the others
 	pause      *pause                // time that does not count; nil: there is none
+	unpaused   *rollout              // the same without it, once it was asked for
 
 	// Where there are no windows and no pauses, turns come in the order of the positions. So it is
 	// known of most targets that they wait before it is worked out until when. With a pause they are
@@ -104,7 +105,7 @@ type rollout struct {
 
 // startAt sets when the rollout starts.
 func (r *rollout) startAt(at, now time.Time) {
-	r.record.StartAt, r.room, r.timetables = at, lastInstant().Sub(at), nil
+	r.record.StartAt, r.room, r.timetables, r.unpaused = at, lastInstant().Sub(at), nil, nil
 	r.soonest = math.MaxInt32
 	if r.pause == nil {
 		r.fits = int32(r.curve.within(r.positions.count, r.room))

@@ -35,6 +35,19 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 	return time.Time{}, to.err
 }
 
+// comesUnpaused reports whether a turn that never comes would come but for the freezes that are over
+// or will be: of a window that opens once they may take what the curve needs.
+func (r *rollout) comesUnpaused(position int32, h *hours) bool {
+	if r.pause == nil {
+		return false
+	}
+	if r.unpaused == nil {
+		r.unpaused = &rollout{rule: r.rule, record: r.record, positions: r.positions, curve: r.curve, room: r.room, beside: r.beside}
+	}
+	_, err := r.unpaused.due(position, h)
+	return err == nil
+}
+
 // timetable finds the turns of the positions from first to last in one walk over the calendar,
 // since offsets are monotone. If an override took windows away, the time before it counts as it did
 // then: closed time is not made up for, and what an earlier override had opened stays open.

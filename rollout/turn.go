@@ -312,9 +312,10 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 			}
 		}
 		p := w.positionIn(rollout, i)
-		at, err := rollout.due(p, w.hoursOf(i, run.version))
+		h := w.hoursOf(i, run.version)
+		at, err := rollout.due(p, h)
 		if err != nil {
-			verdict := w.never(rollout, p, err)
+			verdict := w.never(rollout, p, h, err)
 			if verdict.Reason == ReasonRolloutOverflow {
 				verdict.Data.Position = 0 // it is told with the turn of the execution, once for all members
 			}

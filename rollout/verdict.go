@@ -46,7 +46,7 @@ const (
 	ReasonWindowTooShort           Reason = "window_too_short"           // pending: open, but not for as long as the rule asks
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until; without it, once the freezes in On, which stop its curve, are lifted
-	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows
+	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows; On has the freezes too, if it would come but for their time
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
 	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
