@@ -62,9 +62,9 @@ func (w *work) mergeOpens(b *bracketWork, resource string, halt *Verdict) {
 }
 
 // hookOpens names the hooks that have no version, where the bracket's own conditions do not: the
-// version of such a hook came too late for this group. It adds, behind these conditions, what the gates of the locked versions of a
-// hook that has none wait for: a version that was taken from the hook because targets elsewhere
-// failed with it comes back to this group when one of them succeeds.
+// version of such a hook came too late for this group. It adds, behind these conditions, what the
+// gates of the locked versions of a hook that has none wait for: a version that was taken from the
+// hook because targets elsewhere failed with it comes back to this group when one of them succeeds.
 func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 	p := w.pendingOn(b, resource)
 	if p == nil {

@@ -103,10 +103,10 @@ func freezes(ctx context.Context, reader client.Reader, namespace string) (all [
 	return all, nil
 }
 
-// from is when an override begins, or a machine has joined: with the second after the one in which it
-// was written, which is all that the server says of that instant. An override of a retry rule forgives the jobs that were
-// created before, so it must not begin before the failure that its author saw; and no job that
-// started because of it must be among them.
+// from is when an override begins, or a machine has joined: with the second after the one in which
+// it was written, which is all that the server says of that instant. An override of a retry rule
+// forgives the jobs that were created before, so it must not begin before the failure that its
+// author saw; and no job that started because of it must be among them.
 func from(object client.Object) time.Time {
 	return object.GetCreationTimestamp().Truncate(time.Second).Add(time.Second)
 }

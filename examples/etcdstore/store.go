@@ -48,9 +48,9 @@ type Store struct {
 var _ bracket.Store = (*Store)(nil)
 
 // NewStore returns the store below a prefix, such as "tranche/prod", which it shares with the
-// [Jobs] of the same prefix. The prefixes of several fleets lie side by side, none below another: the
-// keys of "tranche/record" would be records of "tranche". A call whose context has no deadline ends after timeout; 0 means
-// [DefaultTimeout]. The client stays the caller's.
+// [Jobs] of the same prefix. The prefixes of several fleets lie side by side, none below another:
+// the keys of "tranche/record" would be records of "tranche". A call whose context has no deadline
+// ends after timeout; 0 means [DefaultTimeout]. The client stays the caller's.
 func NewStore(client *clientv3.Client, prefix string, timeout time.Duration) *Store {
 	if timeout <= 0 {
 		timeout = DefaultTimeout
