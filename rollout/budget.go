@@ -49,7 +49,7 @@ type FailureBudget struct {
 	// version in all of them. Unset: each environment has a budget of its own.
 	AnyEnvironment bool `json:"anyEnvironment,omitempty"`
 
-	// OnJobStatuses are the statuses of ended jobs that count as failures. Unset: every terminal
+	// OnJobStatuses are the statuses of ended jobs that count as failures. None: every terminal
 	// one except successful, cancelled and skipped.
 	OnJobStatuses []JobStatus `json:"onJobStatuses,omitempty"`
 

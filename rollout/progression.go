@@ -49,7 +49,7 @@ type EnvironmentProgression struct {
 	// that has not soaked for long enough yet. Nil: no limit.
 	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
 
-	// SuccessStatuses are the job statuses that count as success. Unset: successful.
+	// SuccessStatuses are the job statuses that count as success. None: successful.
 	SuccessStatuses []JobStatus `json:"successStatuses,omitempty"`
 
 	// RequireVerificationPassed counts a job only once its verification passed. Without it the

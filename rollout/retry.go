@@ -39,7 +39,7 @@ type Retry struct {
 	BackoffStrategy   BackoffStrategy `json:"backoffStrategy,omitempty"`   // unset: linear
 	MaxBackoffSeconds *int64          `json:"maxBackoffSeconds,omitempty"` // the longest delay; unset: no limit
 
-	// RetryOnStatuses are the job statuses that count as attempts. Unset: every terminal one except
+	// RetryOnStatuses are the job statuses that count as attempts. None: every terminal one except
 	// successful, cancelled and skipped. After a job with another status, a target outside brackets
 	// is tried again at once. In a bracket such a job was stopped from outside: the member has
 	// failed, and onMemberFailure decides.
