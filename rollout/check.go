@@ -12,7 +12,10 @@ import (
 // Check reports what is wrong with the fleet under these policies before anything is planned. Like
 // [PolicySet.Plan], it refuses contradictions in the snapshot ([*FieldError]), deployments that
 // wait for one another ([*CycleError]), targets that two brackets claim ([*bracket.OverlapError]),
-// and members that no order fits ([*bracket.RoleError], [*bracket.CycleError]).
+// and members that no order fits ([*bracket.RoleError], [*bracket.CycleError]). Only a plan reads the
+// records of brackets, executions and pools in the State, and refuses one that no planner wrote. Check
+// looks at all versions, also at those that are created later, so of members that wait for one another
+// it may name another circle than a plan does, or one that a plan does not meet yet.
 //
 // Check also reports versions that wait for one another, and dependencies of versions with a
 // selector that does not compile or on a deployment that does not exist. In a plan such a version

@@ -25,7 +25,7 @@ type index struct {
 	unavailable  []string        // by id
 	deleted      map[string]bool // ids of resources that are known to be gone
 	strange      bool            // a job has an unknown status or verification
-	incomplete   bool            // a job has no version, or no CreatedAt
+	incomplete   bool            // a job has no version, or no CreatedAt, or a version that is not UTF-8
 
 	ordered   bool     // all jobs are newest first, because a rule of the host reads them
 	reordered []Target // slab: copies of targets whose jobs are in no order, or not in that one
@@ -90,7 +90,7 @@ func newIndex(f *faults, s *Snapshot, ordered bool) *index {
 	x.indexTargets(f, targets)
 	f.place(targets, func(t *Target) bool { return deleted[t.Resource] }, s.Targets)
 	if x.incomplete || len(f.list) > 0 { // with faults, not all targets have been looked at
-		x.validateJobs(f, s.Targets)
+		x.validateRun(f, s.Targets)
 	}
 	for i := range s.Approvals {
 		if !s.Approvals[i].complete() { // there may be many, and a path is a text
@@ -106,19 +106,25 @@ func newIndex(f *faults, s *Snapshot, ordered bool) *index {
 	return x
 }
 
-// validateJobs adds a fault for each job without a version or an instant. A success without a version
+// validateRun adds a fault for each job without a version or an instant. A success without a version
 // would make its target look like one that runs nothing yet, which windows let through. Jobs without
-// an instant have no order, and a success without an instant counts for no progression.
-func (x *index) validateJobs(f *faults, targets []Target) {
+// an instant have no order, and a success without an instant counts for no progression. It also adds
+// one for each version that a target runs or ran and that is not UTF-8: no version of the snapshot is.
+func (x *index) validateRun(f *faults, targets []Target) {
 	for i, t := range targets {
 		if x.deleted[t.Resource] {
 			continue
+		}
+		if before := len(f.list); !utf8.ValidString(t.Current) {
+			f.encoded(fmt.Sprintf("targets[%d].current", i), t.Current)
+			f.about(before, t.TargetID.String())
 		}
 		for k := range t.Jobs {
 			before := len(f.list)
 			if t.Jobs[k].Version == "" {
 				f.add(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), CodeRequired, nil, "is required: the version that the job deploys")
 			}
+			f.encoded(fmt.Sprintf("targets[%d].jobs[%d].version", i, k), t.Jobs[k].Version)
 			f.created(fmt.Sprintf("targets[%d].jobs[%d].createdAt", i, k), t.Jobs[k].CreatedAt, "jobs are ordered by it, and attempts and successes count from it")
 			if len(f.list) > before {
 				name := t.TargetID.String()
@@ -231,11 +237,14 @@ func (x *index) observe(t *target) {
 		}
 	}
 	t.started = none
+	x.incomplete = x.incomplete || t.current == missing && !utf8.ValidString(t.Target.Current)
 	for i := range t.Jobs {
-		if n := versions.number(t.Jobs[i].Version); n > t.current {
+		n := versions.number(t.Jobs[i].Version)
+		if n > t.current {
 			t.started = max(t.started, n)
 		}
 		x.incomplete = x.incomplete || t.Jobs[i].Version == "" || instant.Unset(t.Jobs[i].CreatedAt)
+		x.incomplete = x.incomplete || n == missing && !utf8.ValidString(t.Jobs[i].Version)
 		if status := t.Jobs[i].Status; !status.Terminal() {
 			t.busy = true
 			x.strange = x.strange || !status.active()

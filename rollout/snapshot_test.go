@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,12 @@ func TestSnapshotFaults(t *testing.T) {
 		{"nor is that of a version", func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v\xff", Deployment: "api", CreatedAt: t0})
 		}, 1, `type versions[2].id: "v\xff": must be UTF-8: JSON would store another text`},
+		{"nor is that of a version that is not listed, which a target runs: a bracket would store it", func(s *rollout.Snapshot) {
+			s.Targets[0].Current = "v\xff"
+		}, 1, `type targets[0].current: "v\xff": must be UTF-8: JSON would store another text (r1 / prod / api)`},
+		{"or ran", func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v\xff", Status: rollout.JobSuccessful, CreatedAt: t0}}
+		}, 1, `type targets[0].jobs[0].version: "v\xff": must be UTF-8: JSON would store another text (r1 / prod / api, run 1)`},
 		{"the last of several resources does, in no order", func(s *rollout.Snapshot) {
 			s.Resources = []rollout.Resource{{ID: "r9"}, s.Resources[0], {ID: "r9"}}
 		}, 1, `duplicate resources[2].id: "r9": is the id of resources[0] too: ids are unique`},
@@ -142,10 +149,18 @@ func TestSnapshotFaults(t *testing.T) {
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1"}, "web": {"v1"}})
 		row.spoil(&s)
-		_, err := compile(t, policy(`{"retry":{"maxRetries":1}}`)).Plan(s, t0)
+		set := compile(t, policy(`{"retry":{"maxRetries":1}}`))
+		_, err := set.Plan(s, t0)
 		if err == nil {
 			t.Errorf("%s: no error", row.why)
 			continue
+		}
+		if checked := set.Check(s); strings.Contains(row.last, "state.pools[") {
+			if checked != nil { // a record of package concurrency, as Check says
+				t.Errorf("%s: Check says %v", row.why, checked)
+			}
+		} else if checked == nil || checked.Error() != err.Error() {
+			t.Errorf("%s: a plan says %v, Check %v", row.why, err, checked)
 		}
 		lines := coded(err)
 		if len(lines) != row.lines || lines[len(lines)-1] != row.last {
