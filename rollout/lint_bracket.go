@@ -122,8 +122,9 @@ func (l *lint) unclosed(f *frame, err error) error {
 		var circle *bracket.CycleError
 		var against *bracket.RoleError
 		switch {
-		case errors.As(one, &circle):
-			l.add(findingOf(f.rule, ""), LintDependencyCycle, SeverityError, reachOf(f.targets),
+		case errors.As(one, &circle) && l.alsoCircular(f.environment, circle.Path): // lookAtCycles reports it, with its rules
+		case circle != nil:
+			l.addApart(findingOf(f.rule, ""), strings.Join(circle.Path, "\n"), LintDependencyCycle, SeverityError, reachOf(f.targets),
 				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
 		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
@@ -156,46 +157,77 @@ func (l *lint) unclosed(f *frame, err error) error {
 	return nil
 }
 
+// alsoCircular reports whether the members of a circle are also the one that [PolicySet.Check] would refuse
+// in an environment whatever the versions are.
+func (l *lint) alsoCircular(e int32, members []string) bool {
+	var circle *CycleError
+	set := func(path []string) []string { return slices.Compact(slices.Sorted(slices.Values(path))) }
+	return errors.As(l.w.deploymentCycle(e), &circle) && slices.Equal(set(circle.Path), set(members))
+}
+
 // lookAtBrackets looks at what a bracket's groups would meet.
 func (l *lint) lookAtBrackets() {
 	for _, f := range l.frames {
 		if f.group == nil {
 			continue
 		}
-		l.lookAtRoles(f)
 		l.lookAtHooks(f)
 		l.lookAtPaths(f)
 		l.lookAtOrder(f)
 	}
 	for _, rule := range l.w.set.brackets {
 		if frames := l.framesOf[rule]; len(frames) > 0 {
+			l.lookAtRoles(frames)
 			l.lookAtMerge(frames)
 		}
 	}
 }
 
-func (l *lint) lookAtRoles(f *frame) {
-	if f.rule.bracket.MemberRoles != nil {
-		return
+// roles is what the dependencies make of the members of a bracket, in some environments.
+type roles struct {
+	severity     Severity
+	environments []string
+	detail, fix  string
+}
+
+// lookAtRoles says of each environment which members of a bracket are hooks only by the dependencies.
+// The frames are those of one rule, of which memberRoles holds in all environments.
+func (l *lint) lookAtRoles(frames []*frame) {
+	var all []*roles
+	for _, f := range frames {
+		if f.group == nil || f.rule.bracket.MemberRoles != nil {
+			continue
+		}
+		own := rolesIn(f)
+		known := slices.IndexFunc(all, func(other *roles) bool { return other.detail == own.detail })
+		if known < 0 {
+			known, all = len(all), append(all, own)
+		}
+		all[known].environments = append(all[known].environments, l.w.environments[f.environment].ID)
 	}
+	for _, own := range all {
+		where := strings.Join(textlist.Few(own.environments), ", ")
+		l.addApart(findingOf(frames[0].rule, "memberRoles"), where, LintBracketRolesDerived, own.severity, reach{}, "in "+where+" "+own.detail, own.fix)
+	}
+}
+
+// rolesIn says what the dependencies make of the members in the environment of a frame.
+func rolesIn(f *frame) *roles {
 	pre, post := rolesOf(f.group, bracket.Pre), rolesOf(f.group, bracket.Post)
-	environment := l.w.environments[f.environment].ID
 	if alone, pre, post := apart(f); len(pre)+len(post) > 0 {
-		l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
-			fmt.Sprintf("in %s no member is a hook, and but for %s, without any dependency, %s would be pre and %s post: as it is, they run only for new versions of their own, and everything else runs without them",
-				environment, strings.Join(alone, ", "), strings.Join(pre, ", "), strings.Join(post, ", ")),
-			fmt.Sprintf(`write "memberRoles": %s, or {} if no hook is meant`, rolesInJSON(pre, post)))
-		return
+		return &roles{severity: SeverityWarning,
+			detail: fmt.Sprintf("no member is a hook, and but for %s, without any dependency, %s would be pre and %s post: as it is, they run only for new versions of their own, and everything else runs without them",
+				strings.Join(alone, ", "), strings.Join(pre, ", "), strings.Join(post, ", ")),
+			fix: fmt.Sprintf(`write "memberRoles": %s, or {} if no hook is meant`, rolesInJSON(pre, post))}
 	}
 	if len(pre)+len(post) == 0 {
-		l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityInfo, reach{},
-			fmt.Sprintf("in %s the dependencies make no member a hook; a further member or dependency may", environment),
-			`write "memberRoles": {} if that is meant`)
-		return
+		return &roles{severity: SeverityInfo,
+			detail: "the dependencies make no member a hook; a further member or dependency may",
+			fix:    `write "memberRoles": {} if that is meant`}
 	}
-	l.add(findingOf(f.rule, "memberRoles"), LintBracketRolesDerived, SeverityWarning, reach{},
-		fmt.Sprintf("in %s the dependencies make %s pre and %s post; a further member may change that", environment, strings.Join(pre, ", "), strings.Join(post, ", ")),
-		fmt.Sprintf(`write "memberRoles": %s`, rolesInJSON(pre, post)))
+	return &roles{severity: SeverityWarning,
+		detail: fmt.Sprintf("the dependencies make %s pre and %s post; a further member may change that", strings.Join(pre, ", "), strings.Join(post, ", ")),
+		fix:    fmt.Sprintf(`write "memberRoles": %s`, rolesInJSON(pre, post))}
 }
 
 // rolesInJSON writes roles as a policy gives them.
@@ -260,8 +292,9 @@ func (l *lint) lookAtHooks(f *frame) {
 		}
 	}
 	if blocked.some() {
-		l.add(findingOf(f.rule, ""), LintBracketHookWithoutVersion, SeverityError, blocked,
-			fmt.Sprintf("hooks without a version that may be deployed keep every execution on their resources from starting: %s", strings.Join(slices.Sorted(maps.Keys(lacking)), ", ")),
+		names := strings.Join(slices.Sorted(maps.Keys(lacking)), ", ")
+		l.addApart(findingOf(f.rule, ""), names, LintBracketHookWithoutVersion, SeverityError, blocked,
+			"hooks without a version that may be deployed keep every execution on their resources from starting: "+names,
 			"publish a version of them that is ready, in scope and selected; if a group is closed already, the next one will lock it")
 	}
 }

@@ -399,9 +399,9 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 				concerns.merge(reach{1, step.target})
 			}
 		}
-		l.add(Finding{Path: "versions[" + slices.Min(versions) + "].dependencies"}, LintDependencyCycle, severity, concerns, detail,
+		l.addApart(Finding{Path: "versions[" + slices.Min(versions) + "].dependencies"}, detail, LintDependencyCycle, severity, concerns, detail,
 			"publish a version without one of these dependencies, or take one of the members out of the bracket")
 		return
 	}
-	l.add(findingOf(first, "dependsOn"), LintDependencyCycle, severity, concerns, detail, fix)
+	l.addApart(findingOf(first, "dependsOn"), detail, LintDependencyCycle, severity, concerns, detail, fix)
 }

@@ -223,22 +223,23 @@ func (l *lint) lookAtVersions() {
 			}
 			for k, d := range versions[n].Dependencies {
 				path := fmt.Sprintf("versions[%s].dependencies[%d]", versions[n].named(), k)
+				say := func(field string, severity Severity, detail, fix string) {
+					l.addApart(Finding{Path: path + field}, detail, LintDependencyUnmatched, severity, reach{1, int32(i)}, detail, fix)
+				}
 				switch other := w.sibling(int32(i), d.Deployment); {
 				case other == none:
-					l.add(Finding{Path: path + ".deployment"}, LintDependencyUnmatched, SeverityError, reach{1, int32(i)},
-						fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
+					say(".deployment", SeverityError, fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
 						"correct the id, or leave these targets out with targetSelector")
 				case !l.attainable(int32(i), n, other, d):
-					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
-						noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
+					say(".versionSelector", SeverityWarning, noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
 				case other == int32(i):
 					if l.skipped(int32(i), n, d) {
-						l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+						say(".versionSelector", SeverityWarning,
 							fmt.Sprintf("the execution of %q that brings the version brings none of %s before it that satisfies it, and so does not begin", l.frameOf[i].id, d.Deployment),
 							"pause the version until one that satisfies it is deployed, or leave these targets out with targetSelector")
 					}
 				case l.replaced(int32(i), n, other, d):
-					l.add(Finding{Path: path + ".versionSelector"}, LintDependencyUnmatched, SeverityWarning, reach{1, int32(i)},
+					say(".versionSelector", SeverityWarning,
 						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
 						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
 				}

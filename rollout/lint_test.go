@@ -2394,6 +2394,71 @@ func TestLintTellsApart(t *testing.T) {
 	}
 }
 
+// TestLintTellsEach: what is said of one field, in other words of other targets, is said of each. Only
+// the first of them was, and counted the targets of all.
+func TestLintTellsEach(t *testing.T) {
+	t.Parallel()
+	needs := func(id, who, environment, whom string) string {
+		return `{"id":"` + id + `","deploymentDependency":{"dependsOn":"deployment.name == '` + whom + `'","appliesTo":"deployment.name == '` + who + `' && environment.name == '` + environment + `'"}}`
+	}
+	sunday := `{"id":"v","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}}}`
+	for _, row := range []struct {
+		why, policies string
+		fleet         func(*rollout.Snapshot)
+		code          rollout.LintCode
+		want          []string // parts of the details
+	}{
+		{"the windows of p meet neither those of q nor those of r", "[" + policy(lintOffice) + `,{"name":"q","selector":"deployment.name == 'web'","rules":[` + sunday + `]},{"name":"r","selector":"deployment.name == 'db'","rules":[` + strings.Replace(sunday, `"v"`, `"x"`, 1) + "]}]",
+			func(*rollout.Snapshot) {}, rollout.LintWindowNeverOpens, []string{"the windows of p, q are never open together", "the windows of p, r are never open together"}},
+		{"the windows open not for long enough and, for who waits for fewer of them, not at all", policy(strings.Replace(lintPast, `}}`, `,"firstDeploy":"apply"}}`, 1) + `,{"id":"v","deploymentWindow":{"from":"2025-01-02T00:00:00Z","until":"2025-01-02T01:00:00Z","minimumRemainingMinutes":120}}`),
+			func(s *rollout.Snapshot) { lintEmpty(s, "web") }, rollout.LintWindowNeverOpens, []string{"never open for the 2h", "never open within"}},
+		{"members wait for one another here and there, and not the same ones", policy(lintMains + "," + needs("1", "web", "prod", "db") + "," + needs("2", "db", "prod", "web") + "," + needs("3", "web", "staging", "cache") + "," + needs("4", "cache", "staging", "web")),
+			lintWithStaging, rollout.LintDependencyCycle, []string{"in prod db needs web needs db", "in staging cache needs web needs cache"}},
+		{"the dependencies make other hooks there", policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` + needs("1", "web", "prod", "db") + "," + needs("2", "cache", "prod", "web") + "," + needs("3", "web", "staging", "cache") + "," + needs("4", "db", "staging", "web")),
+			lintWithStaging, rollout.LintBracketRolesDerived, []string{"in prod the dependencies make db pre and cache post", "in staging the dependencies make cache pre and db post"}},
+		{"the same hooks are told of once", policy(lintChain), lintWithStaging, rollout.LintBracketRolesDerived, []string{"in prod, staging the dependencies make db pre and cache post"}},
+		{"another hook lacks a version there", policy(lintImmediate), func(s *rollout.Snapshot) {
+			lintWithStaging(s)
+			lintEmpty(s, "db")
+			lintEmpty(s, "cache")
+			for i := range s.Versions {
+				switch s.Versions[i].Deployment {
+				case "db":
+					s.Versions[i].TargetSelector = "environment.name == 'prod'"
+				case "cache":
+					s.Versions[i].TargetSelector = "environment.name == 'staging'"
+				}
+			}
+		}, rollout.LintBracketHookWithoutVersion, []string{"starting: cache", "starting: db"}},
+		{"the version that web needs is passed on r1, and replaced on r2", policy(lintMains), func(s *rollout.Snapshot) {
+			lintNeeds("db", "version.tag == 'v1'")(s)
+			for i := range s.Targets {
+				if own := &s.Targets[i]; own.Deployment == "db" && own.Resource == "r1" {
+					own.Current = "v2"
+				}
+			}
+		}, rollout.LintDependencyUnmatched, []string{"no version of db that is deployed, or may be, satisfies it", `the execution of "b" that brings the version brings one of db that does not satisfy it`}},
+		{"another circle on another resource", policy(lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name != 'db'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name != 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`),
+			func(s *rollout.Snapshot) { lintLacking("cache", "r1")(s); lintLacking("web", "r2")(s) }, rollout.LintDependencyCycle, []string{"cache needs db, db needs cache", "db needs web, web needs db"}},
+	} {
+		s := lintFleet()
+		row.fleet(&s)
+		findings, err := compile(t, row.policies, withZones()).Lint(s, t0, 30*24*time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatalf("%s: %v", row.why, err)
+		}
+		var got []string
+		for _, f := range findings {
+			if f.Code == row.code {
+				got = append(got, f.Detail)
+			}
+		}
+		if !slices.EqualFunc(got, row.want, strings.Contains) {
+			t.Errorf("%s: %q", row.why, got)
+		}
+	}
+}
+
 // TestLintDeadlines: a deadline is over before the soaks of several rules are. Each finding names a
 // soak of the targets that it is about, and the one that makes it an error if there is one.
 func TestLintDeadlines(t *testing.T) {

@@ -54,8 +54,9 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	within := "within " + textlist.Duration(l.horizon)
 	say := func(rule *compiledRule, code LintCode, detail, fix string) {
 		f := findingOf(rule, "")
-		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, ""}]; !worse || waiting.some() {
-			l.add(f, code, neverOr(waiting), waiting, detail, fix)
+		// One rule may stand for several calendars, such as those that it makes with one other policy and with another.
+		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, detail}]; !worse || waiting.some() {
+			l.addApart(f, detail, code, neverOr(waiting), waiting, detail, fix)
 		}
 	}
 	var opening, closing []*compiledRule
