@@ -149,12 +149,24 @@ func (l *lint) unclosed(f *frame, err error) error {
 			}
 			l.addApart(findingOf(rule, field), against.Deployment+"\n"+against.Need, LintDependencyAcrossRoles, SeverityError, concerns,
 				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned as long as it does", against.Role, against.Deployment, against.NeedRole, against.Need),
-				"leave the hook out with appliesTo, or declare it "+string(against.NeedRole)+" in memberRoles")
+				fmt.Sprintf("leave %q out with appliesTo, or %s", against.Deployment, inOrder(against)))
 		default:
 			return one
 		}
 	}
 	return nil
+}
+
+// inOrder says how memberRoles lets a member run after the one that it needs. Main is whoever is in
+// neither of its expressions.
+func inOrder(against *bracket.RoleError) string {
+	switch {
+	case against.Role == bracket.Main:
+		return fmt.Sprintf("take %q out of memberRoles.post", against.Need)
+	case against.NeedRole == bracket.Main:
+		return "take it out of memberRoles.pre"
+	}
+	return "declare it post in memberRoles"
 }
 
 // alsoCircular reports whether the members of a circle are also the one that [PolicySet.Check] would refuse

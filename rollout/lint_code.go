@@ -77,8 +77,9 @@ const (
 	// execution would bring it at once, without that earlier one. Correct dependsOn, narrow
 	// appliesTo, publish the version, let it through, or pause the one that must come after it.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
-	// LintDependencyAcrossRoles, an error: a hook of a bracket needs a member that runs after it.
-	// Nothing at all is planned while it does. Change memberRoles, or narrow appliesTo.
+	// LintDependencyAcrossRoles, an error: a member of a bracket needs one that runs after it, as
+	// a pre hook does that needs a main member, or a main member that needs a post hook. Nothing at
+	// all is planned while it does. Change memberRoles, or narrow appliesTo.
 	LintDependencyAcrossRoles LintCode = "dependency_across_roles"
 	// LintAppliesToUnmatched, a warning: a dependency concerns no target. Correct appliesTo.
 	LintAppliesToUnmatched LintCode = "applies_to_unmatched"
