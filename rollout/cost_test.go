@@ -730,6 +730,45 @@ func TestLintCostGrowsWithTheFleet(t *testing.T) {
 	}
 }
 
+// TestLintOfManyRetries: where many rules retry what many rules take back, Lint tells of each that takes
+// back, and not of every pair, which nobody would read, and does not ask about every pair on every
+// target.
+func TestLintOfManyRetries(t *testing.T) {
+	lint := func(rules, targets int) (findings []rollout.Finding, allocated float64) {
+		var list []string
+		for k := range rules {
+			list = append(list, fmt.Sprintf(`{"id":"back-%03d","rollback":{"onJobStatuses":["failure"]}},{"id":"again-%03d","retry":{"maxRetries":2}}`, k, k))
+		}
+		set := compile(t, policy(strings.Join(list, ",")))
+		s := fleet(targets, "v1", map[string][]string{"api": {"v1", "v2"}})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		all, err := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		for _, f := range all {
+			if f.Code == rollout.LintRollbackBeforeRetry {
+				findings = append(findings, f)
+			}
+		}
+		return findings, float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	findings, _ := lint(100, 20)
+	if len(findings) != 100 {
+		t.Fatalf("%d findings", len(findings))
+	}
+	const says = `a job that ends as failure has failed for good: the rules "again-000", "again-001", `
+	if f := findings[99]; f.Rule != "back-099" || f.Targets != 20 || !strings.HasPrefix(f.Detail, says) || len(f.Detail) > 500 {
+		t.Errorf("%s", f)
+	}
+	_, few := lint(100, 20)
+	if _, many := lint(100, 80); many > 2*few {
+		t.Errorf("four times the targets cost %.1f times the bytes", many/few)
+	}
+}
+
 // TestLintOfManyPools: where many rules limit the same resources, Lint tells of each together with one
 // other, and not of every pair, which nobody would read.
 func TestLintOfManyPools(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,44 +115,58 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	}
 }
 
-// lookAtFinal finds rollback rules that leave nothing to a retry rule, because they are asked
-// first, and about the first failure.
+// lookAtFinal finds rollback rules that leave nothing to retry rules, because they are asked first, and
+// about the first failure. The retry rules that would try the same statuses again are told together:
+// where there are many of both kinds, they are not paired.
 func (l *lint) lookAtFinal() {
-	type both struct{ back, retry *compiledRule }
-	statuses := map[both][]string{} // that both rules name
-	meets := make([][]both, len(l.w.views.list))
-	for k, view := range l.w.views.list {
+	type final struct {
+		back     *compiledRule
+		statuses string // that a retry rule names, too
+	}
+	var concerned reaches[final]
+	retries := map[final]map[*compiledRule]bool{}
+	for _, k := range l.kinds {
+		view := l.w.views.list[k.view]
 		if view.furtherAttempts() == 0 {
 			continue // nothing is tried again anyway
 		}
 		for _, back := range view.rollbacks {
+			met := map[final]bool{}
 			for _, retry := range view.retries {
-				own := both{back, retry}
-				if _, known := statuses[own]; !known {
-					statuses[own] = nil
-					for _, status := range back.rollback.OnJobStatuses {
-						if retry.retry.counts(status) {
-							statuses[own] = append(statuses[own], string(status))
-						}
+				var names []string
+				for _, status := range back.rollback.OnJobStatuses {
+					if retry.retry.counts(status) {
+						names = append(names, string(status))
 					}
 				}
-				if len(statuses[own]) > 0 {
-					meets[k] = append(meets[k], own)
+				if len(names) == 0 {
+					continue
+				}
+				own := final{back, strings.Join(names, ", ")}
+				if retries[own] == nil {
+					retries[own] = map[*compiledRule]bool{}
+				}
+				retries[own][retry] = true
+				if !met[own] {
+					met[own] = true
+					concerned.at(own).merge(reachOf(k.targets))
 				}
 			}
 		}
 	}
-	var concerned reaches[both]
-	for i := range l.w.targets {
-		for _, own := range meets[l.w.view[i]] {
-			concerned.at(own).add(int32(i))
-		}
-	}
 	for _, own := range concerned.keys {
-		names := strings.Join(statuses[own], ", ")
-		l.addApart(findingOf(own.back, "onJobStatuses"), own.retry.id, LintRollbackBeforeRetry, SeverityWarning, *concerned.at(own),
-			fmt.Sprintf("a job that ends as %s has failed for good: the rule %q does not try it again", names, own.retry.id),
-			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", names))
+		var ids []string
+		for retry := range retries[own] {
+			ids = append(ids, strconv.Quote(retry.id))
+		}
+		slices.Sort(ids)
+		again := "the rule " + ids[0] + " does not try it again"
+		if len(ids) > 1 {
+			again = "the rules " + strings.Join(textlist.Few(ids), ", ") + " do not try it again"
+		}
+		l.addApart(findingOf(own.back, "onJobStatuses"), own.statuses, LintRollbackBeforeRetry, SeverityWarning, *concerned.at(own),
+			fmt.Sprintf("a job that ends as %s has failed for good: %s", own.statuses, again),
+			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", own.statuses))
 	}
 }
 
