@@ -140,7 +140,8 @@ const (
 	// LintOrderStarves, a warning: as [LintImmediateStarves], but with groups that are collected.
 	LintOrderStarves LintCode = "order_starves"
 	// LintHoldWithoutRetry, a warning: a member that fails once holds its execution, and its slot,
-	// until an operator acts, and no rule retries it. Add a retry rule, or another onMemberFailure.
+	// until an operator acts, and no rule retries it, or one of several allows no retry. Add a retry
+	// rule, raise its maxRetries, or write another onMemberFailure.
 	LintHoldWithoutRetry LintCode = "hold_without_retry"
 	// LintRollbackWithHold, a warning: a rollback rule governs members of a bracket that holds
 	// after a failure, so nothing is rolled back. Set onMemberFailure to rollback_member or

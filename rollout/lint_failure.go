@@ -87,7 +87,7 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	if rule.bracket.WithDefaults().OnMemberFailure != bracket.Hold {
 		return
 	}
-	var once reach
+	var once reaches[*compiledRule] // by the rule that allows no retry; nil: there is none
 	var back reaches[*compiledRule]
 	for _, f := range l.framesOf[rule] {
 		for _, i := range f.targets {
@@ -96,17 +96,26 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 			}
 			view := l.w.viewOf(i)
 			if view.furtherAttempts() == 0 {
-				once.add(i)
+				var never *compiledRule
+				for _, retry := range view.retries { // the others do not help: the fewest count
+					if *retry.retry.MaxRetries == 0 && (never == nil || retry.id < never.id) {
+						never = retry
+					}
+				}
+				once.at(never).add(i)
 			}
 			for _, own := range view.rollbacks {
 				back.at(own).add(i)
 			}
 		}
 	}
-	if once.some() {
-		l.add(findingOf(rule, "onMemberFailure"), LintHoldWithoutRetry, SeverityWarning, once,
-			"a job that fails once holds its execution, and the slot of its resource, until an operator acts",
-			"add a retry rule with maxRetries of at least 1, or another onMemberFailure")
+	for _, never := range once.keys {
+		fix := "add a retry rule with maxRetries of at least 1, or another onMemberFailure"
+		if never != nil {
+			fix = fmt.Sprintf("let maxRetries of %q be at least 1, since the fewest retries count, or write another onMemberFailure", never.id)
+		}
+		l.addApart(findingOf(rule, "onMemberFailure"), fix, LintHoldWithoutRetry, SeverityWarning, *once.at(never),
+			"a job that fails once holds its execution, and the slot of its resource, until an operator acts", fix)
 	}
 	for _, own := range back.keys {
 		l.addApart(findingOf(own, ""), rule.id, LintRollbackWithHold, SeverityWarning, *back.at(own),

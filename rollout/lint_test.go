@@ -1064,7 +1064,7 @@ func lintRows() []lintRow {
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessWindowSeconds":7200,` + lintHooks + `}},` + curve(3600, `,"orderKey":"resource_bracket"`)},
 		{code: rollout.LintHoldWithoutRetry, why: "one failure and nobody tries again", rules: lintImmediate, want: "warning rules[0].deploymentBracket.onMemberFailure 6"},
 		{code: rollout.LintHoldWithoutRetry, why: "another policy retries", rules: lintImmediate, more: other("q", "true", retry(`"maxRetries":1`))},
-		{code: rollout.LintHoldWithoutRetry, why: "no retry is none", rules: lintImmediate + "," + retry(`"maxRetries":0`), want: "warning rules[0].deploymentBracket.onMemberFailure 6"},
+		{code: rollout.LintHoldWithoutRetry, why: "no retry is none, and a further rule would not help", rules: lintImmediate + "," + retry(`"maxRetries":0`), want: "warning rules[0].deploymentBracket.onMemberFailure 6", says: "be at least 1, since the fewest retries count"},
 		{code: rollout.LintHoldWithoutRetry, why: "it ends by itself", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"run_post",` + lintHooks + `}}`},
 		{code: rollout.LintRollbackWithHold, why: "the rule says back, the bracket says hold", rules: lintImmediate + `,{"id":"r","rollback":{"onJobStatuses":["failure"]}}`, want: "warning rules[1].rollback 6"},
 		{code: rollout.LintRollbackWithHold, why: "the bracket rolls back", rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","rollbackStrategy":"all_members",` + lintHooks + `}},{"id":"r","rollback":{"onJobStatuses":["failure"]}}`},
