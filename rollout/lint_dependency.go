@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -14,6 +15,8 @@ type tally struct {
 	concerned bool              // it applies to some target
 	unmatched reach             // targets for which it names no deployment
 	wanting   reach             // targets for which it names a deployment, but no existing version satisfies it
+	passed    reach             // targets for which what satisfies it is passed over, see lint.passes
+	passing   string            // the deployment and the version that passes it, of the first of them
 	failing   reaches[string]   // targets for which appliesTo fails, or dependsOn does
 	failures  map[string]string // → the first failure
 	names     map[string]bool
@@ -75,6 +78,7 @@ func (l *lint) lookAtDependencies() {
 				own.unmatched.add(t)
 			case l.wanting(rule, t):
 				own.want(t, verdict)
+			case l.allPass(rule, t, own):
 			case !l.circular[w.targets[i].environment] && !l.letPast(rule, t):
 				if held.blocked[t] == nil {
 					held.order = append(held.order, t)
@@ -149,6 +153,62 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
 			noneSatisfies(slices.Sorted(maps.Keys(own.names))...), "publish one that does, let one through that is held back, or correct the expression")
 	}
+	if own.passed.some() {
+		l.addApart(findingOf(rule, "dependsOn"), "passed", LintDependencyUnmatched, SeverityWarning, own.passed, passedOver(own.passing), letSatisfy)
+	}
+}
+
+// passedOver says of a dependency that what it names goes on to a version that does not satisfy it.
+func passedOver(passing string) string {
+	return passing + " comes next there, which does not satisfy it, past the older ones that do"
+}
+
+const letSatisfy = "pause the newer version until this one is deployed, or let the expression be satisfied by newer versions, too"
+
+// allPass reports whether a dependency that some version could satisfy is not met because what it
+// names goes on to newer versions. It notes that in the tally.
+func (l *lint) allPass(rule *compiledRule, i int32, own *tally) bool {
+	passing := ""
+	met := l.couldMeet(rule, i, func(k int32) bool {
+		if !l.satisfiable(rule, k) {
+			return false
+		}
+		n := l.passes(k, math.MaxInt32, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
+		if n != none && passing == "" {
+			passing = l.w.version(k, n).named()
+		}
+		return n == none
+	})
+	if met {
+		return false
+	}
+	if own.passed.add(i); own.passed.targets == 1 {
+		own.passing = passing
+	}
+	return true
+}
+
+// passes returns the version that target k gets next, of those before a version below, if that is
+// certain, and if k neither runs nor has begun a version for which meant reports true, nor gets such a
+// one with it or after it: it passes the older ones over. Else it returns none. What lets an older
+// version through before a newer one, such as a curve, makes it uncertain, and so does a bracket, which
+// may have locked an older one.
+func (l *lint) passes(k, below int32, meant func(*bound) bool) int32 {
+	w := l.w
+	t, view := &w.targets[k], w.viewOf(k)
+	next := l.newest(k, t.current, func(k, n int32) bool { return n < below && l.usable(k, n) })
+	if next <= t.floor() || l.frameOf[k] != nil || len(view.gradual)+len(view.budgets)+len(w.set.customs)+len(w.overrides) > 0 ||
+		len(w.version(k, next).Dependencies) > 0 || len(w.blockingRules(k, nil)) > 0 {
+		return none
+	}
+	b := w.bound(k)
+	for n, v := range w.versions[t.deployment].list {
+		b.version = v
+		if older := int32(n) > t.floor() && int32(n) < next; !older && int32(n) < below && l.comes(k, int32(n)) && meant(&b) {
+			return none
+		}
+	}
+	return next
 }
 
 // noneSatisfies says of a dependency that it names deployments whose versions do not satisfy it.
@@ -232,7 +292,7 @@ func (l *lint) lookAtVersions() {
 						"correct the id, or leave these targets out with targetSelector")
 				case !l.attainable(int32(i), n, other, d):
 					say(".versionSelector", SeverityWarning, noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
-				case other == int32(i):
+				case other == int32(i) && l.frameOf[i] != nil:
 					if l.skipped(int32(i), n, d) {
 						say(".versionSelector", SeverityWarning,
 							fmt.Sprintf("the execution of %q that brings the version brings none of %s before it that satisfies it, and so does not begin", l.frameOf[i].id, d.Deployment),
@@ -242,6 +302,15 @@ func (l *lint) lookAtVersions() {
 					say(".versionSelector", SeverityWarning,
 						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
 						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
+				default:
+					below := int32(math.MaxInt32)
+					if other == int32(i) {
+						below = n // it depends on what is there before it
+					}
+					matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
+					if next := l.passes(other, below, func(b *bound) bool { return ask(matcher, b) == yes }); next != none {
+						say(".versionSelector", SeverityWarning, passedOver(w.version(other, next).named()), letSatisfy)
+					}
 				}
 			}
 		}

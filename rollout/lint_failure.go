@@ -110,12 +110,13 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 		}
 	}
 	for _, never := range once.keys {
-		fix := "add a retry rule with maxRetries of at least 1, or another onMemberFailure"
+		why, fix := "", "add a retry rule with maxRetries of at least 1, or another onMemberFailure"
 		if never != nil {
+			why = fmt.Sprintf(", because %q allows no retry", never.id)
 			fix = fmt.Sprintf("let maxRetries of %q be at least 1, since the fewest retries count, or write another onMemberFailure", never.id)
 		}
 		l.addApart(findingOf(rule, "onMemberFailure"), fix, LintHoldWithoutRetry, SeverityWarning, *once.at(never),
-			"a job that fails once holds its execution, and the slot of its resource, until an operator acts", fix)
+			"a job that fails once holds its execution, and the slot of its resource, until an operator acts"+why, fix)
 	}
 	for _, own := range back.keys {
 		l.addApart(findingOf(own, ""), rule.id, LintRollbackWithHold, SeverityWarning, *back.at(own),

@@ -96,6 +96,18 @@ const (
 	lintBack  = `{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`
 )
 
+// lintSlowly lets an older version through before a newer one.
+const lintSlowly = `,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`
+
+// lintNewer has a v3 of some deployments.
+func lintNewer(deployments ...string) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		for _, d := range deployments {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: d, Status: rollout.VersionReady, CreatedAt: t0})
+		}
+	}
+}
+
 // lintChain is a bracket in which web needs db, and cache needs web.
 const lintChain = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}},` +
 	`{"id":"d","deploymentDependency":{"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"}},{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web'","appliesTo":"deployment.name == 'cache'"}}`
@@ -1982,7 +1994,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintLimitZero, why: "of several pools the largest is named", rules: lintLimited(`"limit":0,"groupBy":"resource.kind"`), fleet: lintKinds("a", "a", "a", "b"), want: "error rules[0].resourceConcurrency.limit 4", says: "lets none of 3 members start"},
 		{code: rollout.LintMergeBudgetUnused, why: "a pool with room for more than its members", rules: merging("3600") + `,{"id":"c","resourceConcurrency":{"groupSelector":"resource.name == 'r1'","limit":2}}`, options: all(20 * minute), want: "info rules[0].deploymentBracket.overlapStrategy 0"},
 		{code: rollout.LintMergeBudgetUnused, why: "more resources than there is room for", rules: merging("3600") + "," + lintLimited(`"limit":2`), options: all(20 * minute), fleet: lintNodes(3)},
-		{code: rollout.LintDependencyUnmatched, why: "a newer version has been started on the first of two resources, and the one that is needed can still come on the other", rules: lintForth, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+		{code: rollout.LintDependencyUnmatched, why: "a newer version has been started on the first of two resources, and the one that is needed can still come on the other", rules: lintForth + lintSlowly, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
 			for i := range s.Targets {
 				if t := &s.Targets[i]; t.Deployment == "db" && t.Resource == "r1" {
@@ -2111,7 +2123,7 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyUnmatched, why: "on r2 cache is not among those that it names", rules: lintDependsOn(`"dependsOn":"deployment.name == 'cache' && resource.name == 'r1' && version.tag == 'v9' || deployment.name == 'db' && version.tag == 'v2'","match":"all","appliesTo":"deployment.name == 'web' && resource.name == 'r2'"`)},
 		{code: rollout.LintDependencyUnmatched, why: "one of two runs what was withdrawn since, and the other can still come", fleet: func(s *rollout.Snapshot) { lintBuilding("db")(s); lintRuns(s, "db", "v2") },
 			rules: lintDependsOn(`"dependsOn":"deployment.name != 'web' && version.tag == 'v2'","match":"all","appliesTo":"deployment.name == 'web'"`)},
-		{code: rollout.LintDependencyUnmatched, why: "a newer version has been started on the second of two resources, and the one that is needed can still come on the first", rules: lintForth, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
+		{code: rollout.LintDependencyUnmatched, why: "a newer version has been started on the second of two resources, and the one that is needed can still come on the first", rules: lintForth + lintSlowly, want: "warning rules[0].deploymentDependency.dependsOn 1", fleet: func(s *rollout.Snapshot) {
 			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0})
 			for i := range s.Targets {
 				if t := &s.Targets[i]; t.Deployment == "db" && t.Resource == "r2" {
@@ -2119,6 +2131,33 @@ func lintRows() []lintRow {
 				}
 			}
 		}},
+		{code: rollout.LintDependencyUnmatched, why: "db goes on to v3, past the v2 that web needs", rules: lintForth, fleet: lintNewer("db"), want: "warning rules[0].deploymentDependency.dependsOn 2", says: "db@v3 comes next there, which does not satisfy it"},
+		{code: rollout.LintDependencyUnmatched, why: "db may come to v2 first, because its turn in v3 comes later", rules: lintForth + lintSlowly, fleet: lintNewer("db")},
+		{code: rollout.LintDependencyUnmatched, why: "db may come to v2 first, because v3 is approved later", rules: lintForth + `,{"id":"a","anyApproval":{"minApprovals":1}}`, fleet: lintNewer("db")},
+		{code: rollout.LintDependencyUnmatched, why: "db has begun the v2 that web needs", rules: lintForth, fleet: func(s *rollout.Snapshot) { lintNewer("db")(s); lintStarted("db", "v2")(s) }},
+		{code: rollout.LintDependencyUnmatched, why: "a newer version will do as well", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag != 'v1'","appliesTo":"deployment.name == 'web'"`), fleet: lintNewer("db")},
+		{code: rollout.LintDependencyUnmatched, why: "a version that comes later will do again", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag in ['v2', 'v4']","appliesTo":"deployment.name == 'web'"`), fleet: func(s *rollout.Snapshot) {
+			lintNewer("db")(s)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v4", Tag: "v4", Deployment: "db", Status: rollout.VersionReady, CreatedAt: t0.Add(hour)})
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "of two that are named one comes to what web needs", rules: lintDependsOn(`"dependsOn":"version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`), fleet: lintNewer("db")},
+		{code: rollout.LintDependencyUnmatched, why: "all are needed, and one goes on", rules: lintDependsOn(`"dependsOn":"version.tag == 'v2'","appliesTo":"deployment.name == 'web'","match":"all"`), fleet: lintNewer("db"), want: "warning rules[0].deploymentDependency.dependsOn 2", says: "db@v3 comes next there"},
+		{code: rollout.LintDependencyUnmatched, why: "db waits for cache itself", rules: lintForth + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'cache'","appliesTo":"deployment.name == 'db'"}}`, fleet: lintNewer("db")},
+		{code: rollout.LintDependencyUnmatched, why: "db goes on to v3, past the v2 that the version needs", rules: lintWithoutCache, fleet: func(s *rollout.Snapshot) {
+			lintNewer("cache")(s)
+			lintNeeds("cache", "version.tag == 'v2'")(s)
+		}, want: "warning versions[web@v2].dependencies[0].versionSelector 2", says: "cache@v3 comes next there, which does not satisfy it, past the older ones that do; pause the newer version until this one is deployed"},
+		{code: rollout.LintDependencyUnmatched, why: "an override may let v2 through first", rules: lintForth, fleet: func(s *rollout.Snapshot) { lintNewer("db")(s); lintOverridden("d", "v2")(s) }},
+		{code: rollout.LintDependencyUnmatched, why: "a version needs the first one of its own deployment, and the second comes before it", rules: lintSlowly[1:], fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "web")
+			lintNewer("web")(s)
+			s.Versions[len(s.Versions)-1].Dependencies = []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v1'"}}
+		}},
+		{code: rollout.LintDependencyUnmatched, why: "a version needs the first one of its own deployment, and the second comes at once", rules: `{"id":"r","retry":{"maxRetries":1}}`, fleet: func(s *rollout.Snapshot) {
+			lintEmpty(s, "web")
+			lintNewer("web")(s)
+			s.Versions[len(s.Versions)-1].Dependencies = []rollout.VersionDependency{{Deployment: "web", VersionSelector: "version.tag == 'v1'"}}
+		}, want: "warning versions[web@v3].dependencies[0].versionSelector 2", says: "web@v2 comes next there"},
 		{code: rollout.LintDependencyUnmatched, why: "the execution brings a version that is newer still, and needs nothing", rules: lintMains, fleet: func(s *rollout.Snapshot) {
 			lintAfter("version.tag == 'v2'")(s)
 			s.Versions = append(s.Versions, rollout.Version{ID: "v4", Tag: "v4", Deployment: "web", Status: rollout.VersionReady, CreatedAt: t0})
