@@ -118,14 +118,19 @@ func closedOn(f *frame, members []bracket.Member) ([]bracket.GroupMember, error)
 // unclosed adds the findings that say why members cannot be ordered, and returns any other error.
 func (l *lint) unclosed(f *frame, err error) error {
 	told := map[[2]string]bool{} // several rules may need the same of a member
+	met := l.unclosedNow(f)
 	for _, one := range strictjson.Parts(err) {
 		var circle *bracket.CycleError
 		var against *bracket.RoleError
+		when := "as long as" // they do
+		if !met[one.Error()] {
+			when = "once a version is there that is listed for later, as long as"
+		}
 		switch {
 		case errors.As(one, &circle) && l.alsoCircular(f.environment, circle.Path): // lookAtCycles reports it, with its rules
 		case circle != nil:
 			l.addApart(findingOf(f.rule, ""), strings.Join(circle.Path, "\n"), LintDependencyCycle, SeverityError, reachOf(f.targets),
-				"members wait for one another, and nothing is planned as long as they do: "+strings.Join(circle.Path, " needs "),
+				"members wait for one another, and nothing is planned "+when+" they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
 		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
 		case against != nil:
@@ -148,13 +153,30 @@ func (l *lint) unclosed(f *frame, err error) error {
 				}
 			}
 			l.addApart(findingOf(rule, field), against.Deployment+"\n"+against.Need, LintDependencyAcrossRoles, SeverityError, concerns,
-				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned as long as it does", against.Role, against.Deployment, against.NeedRole, against.Need),
+				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned %s it does", against.Role, against.Deployment, against.NeedRole, against.Need, when),
 				fmt.Sprintf("leave %q out with appliesTo, or %s", against.Deployment, inOrder(against)))
 		default:
 			return one
 		}
 	}
 	return nil
+}
+
+// unclosedNow returns the texts of what is wrong with the members of a frame by the versions that are
+// there by now. It works on a copy, because edgesOf fills in what the rest of Lint goes by.
+func (l *lint) unclosedNow(f *frame) map[string]bool {
+	own := newBracketWork(f.rule, f.environment)
+	own.targets, own.deployments = f.targets, f.deployments
+	members := l.w.edgesOf(own, l.w.now)
+	met := map[string]bool{}
+	if own.unclear != nil {
+		return met
+	}
+	_, err := closedOn(&frame{bracketWork: own}, members)
+	for _, one := range strictjson.Parts(err) {
+		met[one.Error()] = true
+	}
+	return met
 }
 
 // inOrder says how memberRoles lets a member run after the one that it needs. Main is whoever is in

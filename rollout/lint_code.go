@@ -85,8 +85,8 @@ const (
 	LintDependencyAcrossRoles LintCode = "dependency_across_roles"
 	// LintAppliesToUnmatched, a warning: a dependency concerns no target. Correct appliesTo.
 	LintAppliesToUnmatched LintCode = "applies_to_unmatched"
-	// LintProgressionCycle, an error: environments wait for one another's success. Narrow one of
-	// the policies.
+	// LintProgressionCycle, an error: environments wait for one another's success, with a version
+	// that is for all targets and has succeeded nowhere yet. Narrow one of the policies.
 	LintProgressionCycle LintCode = "progression_cycle"
 	// LintProgressionNoEnvironment, an error: a progression names no other environment. Often the
 	// first environment is governed by the rule that is meant for the others. Correct the
@@ -111,7 +111,8 @@ const (
 	LintProgressionUnverified LintCode = "progression_unverified"
 	// LintDeadlineBelowSoak: maximumAgeHours is over before minimumSoakTimeMinutes is. An error if
 	// every target must have succeeded and no bracket runs one of them again with its version, so
-	// that no younger success can come; else a warning. Raise maximumAgeHours or lower the soak.
+	// that no younger success can come; else a warning. A version that is for none of these targets
+	// has nothing to prove there, and passes. Raise maximumAgeHours or lower the soak.
 	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
 	// LintApprovalUnreachable, an error: a rule asks for more approvals than there are known
 	// approvers; a warning if it governs no target. Versions that are older than the rule pass all

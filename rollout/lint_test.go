@@ -691,6 +691,14 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyCycle, why: "members of a bracket need each other, if they have certain versions", want: "error rules[0].deploymentBracket 6",
 			rules: `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},` +
 				lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
+		{code: rollout.LintDependencyCycle, why: "members will need each other, once v2 of web is there", want: "error rules[0].deploymentBracket 6", says: "nothing is planned once a version is there that is listed for later, as long as they do",
+			rules: lintMains + "," + lintForth + "," + lintBack, fleet: func(s *rollout.Snapshot) {
+				for i := range s.Versions {
+					if v := &s.Versions[i]; v.Deployment == "web" && v.ID == "v2" {
+						v.CreatedAt = t0.Add(hour)
+					}
+				}
+			}},
 		{code: rollout.LintDependencyCycle, why: "web and db need each other's next version", want: "error rules[0].deploymentDependency.dependsOn 4",
 			rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`) + `,{"id":"e","deploymentDependency":{"dependsOn":"deployment.name == 'web' && version.tag == 'v2'","appliesTo":"deployment.name == 'db'"}}`},
 		{code: rollout.LintDependencyCycle, why: "the version that one of them has will do",
