@@ -191,8 +191,8 @@ func inOrder(against *bracket.RoleError) string {
 	return "declare it post in memberRoles"
 }
 
-// alsoCircular reports whether the members of a circle are also the one that [PolicySet.Check] would refuse
-// in an environment whatever the versions are.
+// alsoCircular reports whether the members of a circle are also in the one that [PolicySet.Check]
+// would refuse in an environment whatever the versions are.
 func (l *lint) alsoCircular(e int32, members []string) bool {
 	var circle *CycleError
 	set := func(path []string) []string { return slices.Compact(slices.Sorted(slices.Values(path))) }

@@ -54,7 +54,7 @@ func (l *lint) lookAtHours(h *hours, waiting reach) {
 	within := "within " + textlist.Duration(l.horizon)
 	say := func(rule *compiledRule, code LintCode, detail, fix string) {
 		f := findingOf(rule, "")
-		// One rule may stand for several calendars, such as those that it makes with one other policy and with another.
+		// One rule may stand for several calendars: one with the rules of each other policy.
 		if _, worse := l.index[findingKey{code, SeverityError, f.Policy, f.Rule, f.Path, detail}]; !worse || waiting.some() {
 			l.addApart(f, detail, code, neverOr(waiting), waiting, detail, fix)
 		}
