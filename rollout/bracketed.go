@@ -72,7 +72,7 @@ type pendingResource struct {
 	queued   int32     // one more than the turn, among those that are refused, of its start in the queue; 0: there is none
 	blockers []Verdict // what keeps the execution from being due, besides time
 	timed    []Verdict // rules that it waits for and that time will open
-	due      time.Time // if time takes blockers away: when turn, timed and windows let it start after that
+	due      time.Time // if time takes blockers away, or those who have them: when turn, timed and windows let it start after that
 }
 
 // pendingRun is a member that will run on a pending resource. There may be one per target, so it is

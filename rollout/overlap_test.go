@@ -431,3 +431,62 @@ func TestMergedLaterWaitsWithItsVersions(t *testing.T) {
 		t.Errorf("starts %q, waits %q, want %q", started(plan), got, want)
 	}
 }
+
+// TestNotDueUntilAMemberIsTooOld: an execution waits for what one of its members needs, until the
+// version of that member has succeeded too long ago elsewhere: then it begins without the member.
+func TestNotDueUntilAMemberIsTooOld(t *testing.T) {
+	t.Parallel()
+	const members = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'c']","readinessMode":"immediate","memberRoles":{}}}`
+	const fourHours = `,"maximumAgeHours":4`
+	needs := func(who string) string {
+		return `,{"id":"d-` + who + `","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == '` + who + `'"}}`
+	}
+	for _, row := range []struct {
+		why        string
+		rules      string
+		age        string // of the rule that governs c
+		overridden bool   // that rule
+		after      time.Duration
+	}{
+		{why: "c is too old in an hour", rules: needs("c"), age: fourHours, after: time.Hour},
+		{why: "its success never gets too old", rules: needs("c")},
+		{why: "an override lets c past that rule", rules: needs("c"), age: fourHours, overridden: true},
+		{why: "a needs the same, and does not get too old", rules: needs("c") + needs("a"), age: fourHours},
+		{why: "a alone needs it", rules: needs("a"), age: fourHours},
+		{why: "then its window has yet to open", rules: needs("c") + `,{"deploymentWindow":{"weekly":{"days":["wed"],"start":"02:00","end":"05:00"}}}`, age: fourHours, after: 2 * time.Hour},
+	} {
+		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "x": {"v1"}}), "staging")
+		set := compile(t, `[{"name":"p","selector":"environment.name == 'prod'","rules":[`+members+row.rules+`]},
+			{"name":"q","selector":"environment.name == 'prod' && deployment.name == 'c'","rules":[{"id":"s","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"`+row.age+`}}]}]`)
+		for i := range s.Targets {
+			if own := &s.Targets[i]; own.Environment == "staging" && own.Deployment == "c" {
+				own.Jobs = []rollout.Job{ran("v2", rollout.JobSuccessful, -180)}
+			}
+		}
+		if row.overridden {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: "s", Version: "v2", CreatedAt: t0.Add(-time.Hour), CreatedBy: "ann", Reason: "urgent"}}
+		}
+		plan := mustPlan(t, set, s, t0)
+		wait, _ := plan.Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
+		if len(wait.Blockers) == 0 || wait.Blockers[0].Reason != "bracket_not_due" || len(wait.Blockers[0].On) == 0 {
+			t.Fatalf("%s: %v", row.why, wait)
+		}
+		until := wait.Blockers[0].Until
+		if row.after == 0 {
+			if !until.IsZero() {
+				t.Errorf("%s: until %v", row.why, until)
+			}
+			continue
+		}
+		if !until.Equal(t0.Add(row.after)) {
+			t.Errorf("%s: until %v, want %v", row.why, until, row.after)
+		}
+		s.State = mustCommit(t, plan, t0)
+		starts := func(at time.Time) bool {
+			return slices.ContainsFunc(mustPlan(t, set, s, at).Start, func(start rollout.Start) bool { return start.Environment == "prod" && start.Deployment == "a" })
+		}
+		if early, then := starts(until.Add(-1)), starts(until); early || !then {
+			t.Errorf("%s: starts then: %v, a nanosecond before: %v", row.why, then, early)
+		}
+	}
+}

@@ -240,6 +240,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 // shown is what a version has shown in one environment.
 type shown struct {
 	since      time.Time // since when its success suffices; zero: it does not
+	until      time.Time // from when on it is too old, unless it succeeds once more; zero: never
 	verdict    Verdict   // why it does not; [ReasonNotApplicable]: the version is for no target there
 	unverified int       // targets without a success yet that have one if a verification passes
 	lost       string    // why no success comes by itself; empty if one may
@@ -329,6 +330,7 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 		!slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) && w.runsAgain(i, n) }) { // else another success may come, which is younger
 		own.lost = "the newest success there is too old before the soak ends"
 	}
+	var old time.Time
 	if p.MaximumAgeHours != nil && proven >= required {
 		if !p.young(newest, w.now) {
 			own.verdict = Verdict{
@@ -336,9 +338,11 @@ func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int
 			}
 			return own
 		}
-		w.wake(addTime(newest, p.maximumAge()))
+		old = addTime(newest, p.maximumAge())
+		w.wake(old)
 	}
 	if !w.now.Before(at) {
+		own.until = old
 		own.since = later(at, v.CreatedAt).UTC()
 		return own
 	}

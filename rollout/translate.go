@@ -115,13 +115,12 @@ func (w *work) pendingOn(b *bracketWork, resource string) *pendingResource {
 }
 
 // opener returns what the execution on a pending resource waits for besides time, and the instant
-// at which it can start if time takes all of that away.
+// at which it can start if time takes all of that away, or the members that wait for it.
 func (p *pendingResource) opener() (until time.Time, on []Condition) {
-	until, on = opener(p.blockers)
-	if !until.IsZero() {
-		until = later(until, p.due)
+	if until, on = opener(p.blockers); !until.IsZero() {
+		return later(until, p.due), on
 	}
-	return until, on
+	return p.due, on
 }
 
 // opener returns what an execution waits for if it cannot be due before these verdicts are gone:

@@ -70,7 +70,7 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 // resource, or nil.
 func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time.Time {
 	w, b := s.w, s.bracket
-	runs := b.runs[pending.from:pending.to]
+	runs, before := b.runs[pending.from:pending.to], pending.blockers
 	brings := w.merged(b, s.group, open, runs)
 	due := s.group.ReadyAt
 	var at time.Time
@@ -106,10 +106,65 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 	if len(pending.blockers) > 0 {
 		if until, _ := opener(pending.blockers); !until.IsZero() {
 			pending.due = w.openFrom(runs, later(due, until))
+		} else if len(before) == 0 { // these hold whoever runs
+			pending.due = s.dueWithout(pending, open)
 		}
 		return time.Time{}
 	}
 	return due
+}
+
+// dueWithout returns when the runs on a pending resource that only events let start do so without
+// some of them: versions that by then have succeeded too long ago elsewhere, which an execution
+// leaves out. It is zero if there is no such instant.
+func (s *schedule) dueWithout(pending *pendingResource, open *bracket.Execution) time.Time {
+	w, b := s.w, s.bracket
+	if len(w.set.progressions) == 0 {
+		return time.Time{}
+	}
+	runs := b.runs[pending.from:pending.to]
+	var ends []time.Time
+	for _, run := range runs {
+		if end := w.tooOldAt(run); !end.IsZero() {
+			ends = append(ends, end)
+		}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	for _, end := range ends {
+		rest := pendingResource{resource: pending.resource, from: int32(len(b.runs))}
+		for _, run := range runs {
+			if own := w.tooOldAt(run); own.IsZero() || own.After(end) {
+				b.runs = append(b.runs, run)
+			}
+		}
+		rest.to = int32(len(b.runs))
+		due := s.dueOn(&rest, open)
+		if b.runs = b.runs[:rest.from]; !due.IsZero() {
+			return later(due, end)
+		}
+	}
+	return time.Time{}
+}
+
+// tooOldAt returns when the version of a run will have succeeded too long ago elsewhere, or zero.
+func (w *work) tooOldAt(run pendingRun) (at time.Time) {
+	t := &w.targets[run.target]
+	if run.version <= t.current {
+		return at
+	}
+	for _, rule := range w.viewOf(run.target).progressions {
+		if rule.progression.MaximumAgeHours == nil || w.overriddenAt(rule.id, run.target, run.version) != nil {
+			continue
+		}
+		var until time.Time // one environment is enough
+		for _, s := range w.sourcesOf(rule, t.deployment) {
+			if s.matches && s.environment != t.environment {
+				until = later(until, w.succeeded(s.environment, rule, t.deployment, run.version).until)
+			}
+		}
+		at = sooner(at, until)
+	}
+	return at
 }
 
 // merged returns the runs of a group with the versions that its members have afterwards if the
