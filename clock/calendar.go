@@ -119,8 +119,9 @@ func Intersect(calendars ...Calendar) Calendar {
 	return c
 }
 
-// WithHorizon returns the calendar with another limit to its searches: a search from t does not
-// look at instants at or after t plus horizon. 0 or less means [DefaultHorizon].
+// WithHorizon returns the calendar with another limit to its searches: what a search from t finds
+// lies before t plus horizon. Only the end of a stretch that [Calendar.NextFit] finds may lie beyond
+// it. 0 or less means [DefaultHorizon].
 func (c Calendar) WithHorizon(horizon time.Duration) Calendar {
 	c.horizon = horizon
 	return c
