@@ -172,6 +172,14 @@ func TestRecordLife(t *testing.T) {
 		}
 	}
 
+	for _, key := range []string{"\xff", "p/\xe4"} {
+		strange := NewRecord(key)
+		after, err := strange.Claim(Claim{Token: 1}, a, epoch)
+		if diff := cmp.Diff(strange, after); diff != "" || err == nil || !slices.Equal(faultsOf(t, err), []string{fmt.Sprintf("type key: %q: must be UTF-8: a record with another key could not be read again", key)}) {
+			t.Errorf("JSON changes the key %q, and then no plan finds the record: %v %s", key, err, diff)
+		}
+	}
+
 	last := r
 	last.NextToken = math.MaxUint64
 	if _, err := last.Claim(Claim{Token: math.MaxUint64}, Holder{"n9", "z"}, epoch); err == nil {
