@@ -87,9 +87,9 @@ type Refusal struct {
 // Only what was held before the batch makes a holder. A start is therefore safe to carry out
 // without any other start of the plan.
 //
-// A refusal is not an error. If the input contradicts itself, or now is before the year 1, Plan
-// decides nothing and returns one *[FieldError] per fault, joined; for candidates it returns only
-// the first ten or so. The input is neither modified nor kept.
+// A refusal is not an error. If the input contradicts itself, or now is missing, Plan decides
+// nothing and returns one *[FieldError] per fault, joined; for candidates it returns only the first
+// ten or so. The input is neither modified nor kept.
 //
 // The cost is linear in candidates × needed pools plus the leases and unavailable resources. The
 // number of allocations depends on the pools and on how many different answers there are, not on

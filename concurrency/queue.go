@@ -42,8 +42,8 @@ type Queue struct {
 }
 
 // NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither
-// modified nor kept. The error joins one *[FieldError] per contradiction in it, or for a zero now,
-// as that of [Plan] does.
+// modified nor kept. The error joins one *[FieldError] per contradiction in it, or for a missing
+// now, as that of [Plan] does.
 func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 	if err := snapshot.validate(now); err != nil {
 		return nil, err
