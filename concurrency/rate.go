@@ -102,6 +102,7 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 // remembers. If not, at is the instant from which they may, or zero if they never all may at once.
 func (p *Pool) RateLets(n int, now time.Time) (lets bool, at time.Time) {
 	missing := int64(n) - int64(p.Rate.left(p, now))
+	n = min(max(n, math.MinInt32), math.MaxInt32) // no rate lets more begin, and no sum overflows
 	if missing <= 0 || p.Rate.IsZero() {
 		return true, time.Time{}
 	}

@@ -513,3 +513,5 @@ func TestRateLets(t *testing.T) {
 		}
 	}
 }
+		{"no sum overflows", hourly(1, 50, 10), math.MaxInt, false, time.Time{}},
+		{"nor the other way", hourly(1, 50, 10), math.MinInt, true, time.Time{}},
