@@ -1,6 +1,7 @@
 package concurrency
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/instant"
-	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // Rate is how many members of a pool may begin to be disrupted in a period, besides the [Limit] of
@@ -39,7 +39,8 @@ func (r Rate) String() string {
 	if r.IsZero() {
 		return "unset"
 	}
-	return fmt.Sprintf(`{"limit":%s,"periodSeconds":%d}`, strictjson.Value(r.Limit), r.PeriodSeconds)
+	text, _ := json.Marshal(r) // of a limit and a number, which cannot fail
+	return string(text)
 }
 
 // Validate reports every fault, joined, each a *[FieldError]. The zero value has two faults: where
@@ -101,8 +102,8 @@ func (r Rate) left(p *Pool, now time.Time) int32 {
 // RateLets reports whether n more members may begin at now by the pool's Rate and what its Record
 // remembers. If not, at is the instant from which they may, or zero if they never all may at once.
 func (p *Pool) RateLets(n int, now time.Time) (lets bool, at time.Time) {
-	missing := int64(n) - int64(p.Rate.left(p, now))
 	n = min(max(n, math.MinInt32), math.MaxInt32) // no rate lets more begin, and no sum overflows
+	missing := int64(n) - int64(p.Rate.left(p, now))
 	if missing <= 0 || p.Rate.IsZero() {
 		return true, time.Time{}
 	}

@@ -435,6 +435,15 @@ func TestRatePrints(t *testing.T) {
 	if got := s.plan(t).Describe(s.Snapshot, s.candidates); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
+	for _, rate := range []Rate{{Limit: Count(5), PeriodSeconds: 3600}, {Limit: Percent(5), PeriodSeconds: 60}, {PeriodSeconds: 60}, {Limit: Count(5)}} {
+		text, err := json.Marshal(rate)
+		if err != nil || rate.String() != string(text) {
+			t.Errorf("a rate prints as %s, in JSON it is %s, %v", rate, text, err)
+		}
+	}
+	if text := (Rate{}).String(); text != "unset" {
+		t.Errorf("no rate prints as %s", text)
+	}
 	var e *FieldError
 	if err := (Rate{Limit: Count(1), PeriodSeconds: -1}).Validate(); !errors.As(err, &e) || fmt.Sprint(e.Code) != string(CodeOutOfRange) {
 		t.Errorf("%v", err)
@@ -507,11 +516,11 @@ func TestRateLets(t *testing.T) {
 		{"both must be over", hourly(3, 50, 10), 3, false, at(50)},
 		{"more have begun than it lets by now", hourly(1, 50, 10), 0, false, at(10)},
 		{"without a rate", newScene(ten(Count(1))), 99, true, time.Time{}},
+		{"no sum overflows", hourly(1, 50, 10), math.MaxInt, false, time.Time{}},
+		{"nor the other way", hourly(1, 50, 10), math.MinInt, true, time.Time{}},
 	} {
 		if lets, opens := row.scene.Pools[0].RateLets(row.n, epoch); lets != row.lets || !opens.Equal(row.at) {
 			t.Errorf("%s: %v %v, want %v %v", row.why, lets, opens, row.lets, row.at)
 		}
 	}
 }
-		{"no sum overflows", hourly(1, 50, 10), math.MaxInt, false, time.Time{}},
-		{"nor the other way", hourly(1, 50, 10), math.MinInt, true, time.Time{}},
