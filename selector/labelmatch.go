@@ -1,7 +1,6 @@
 package selector
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -37,7 +36,7 @@ type requirement struct {
 func (l LabelSelector) Compile() (*Labels, error) {
 	keys := slices.Sorted(maps.Keys(l.MatchLabels))
 	if err := l.validate(keys); err != nil {
-		return nil, fmt.Errorf("selector: %w", err)
+		return nil, err
 	}
 	return &Labels{requirements: l.requirements(keys)}, nil
 }

@@ -152,7 +152,7 @@ func framed(text, extra string) bool {
 // expression exceeds a limit.
 func (e *Env) CompileLabels(name string, l LabelSelector) (*Selector, error) {
 	if err := l.Validate(); err != nil {
-		return nil, fmt.Errorf("selector: %w", err)
+		return nil, err
 	}
 	if !e.made() {
 		return e.Compile(name) // which refuses

@@ -119,12 +119,14 @@ func TestLabelsValidate(t *testing.T) {
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := l.Compile(); err == nil {
-		t.Error("Compile does not validate")
-	}
 	env := newEnv(t, selector.Limits{})
-	if _, err := env.CompileLabels("resource.metadata", l); err == nil {
-		t.Error("CompileLabels does not validate")
+	_, plain := l.Compile()
+	_, over := env.CompileLabels("resource.metadata", l)
+	for name, err := range map[string]error{"Compile": plain, "CompileLabels": over} {
+		all, joined := err.(interface{ Unwrap() []error })
+		if !joined || len(all.Unwrap()) != len(want) || err.Error() != l.Validate().Error() {
+			t.Errorf("%s returns %v, not the faults that Validate reports", name, err)
+		}
 	}
 	for name, hint := range map[string]string{"resource.metdata": "did you mean resource.metadata?", "resource.kind": "name a variable of that type", "nothing": "name a variable of type map(string, string)"} {
 		_, err := env.CompileLabels(name, selector.LabelSelector{})
