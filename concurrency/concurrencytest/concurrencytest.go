@@ -40,7 +40,7 @@ type Breakable interface {
 
 // Run runs the conformance cases. newBackend must return an empty backend. It is called once per
 // case, and the last case calls it for each of its random histories: 100 of them, or as many as
-// -rapid.checks says.
+// -rapid.checks says, and with -short a fifth of that.
 func Run(t *testing.T, newBackend func(*testing.T) Backend) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,29 @@ import (
 
 func TestMemoryJobs(t *testing.T) {
 	concurrencytest.Run(t, func(*testing.T) concurrencytest.Backend { return new(concurrency.MemoryJobs) })
+}
+
+// TestRunCallsNewBackend: as often as the doc says.
+func TestRunCallsNewBackend(t *testing.T) {
+	checks, err := strconv.Atoi(flag.Lookup("rapid.checks").Value.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if testing.Short() {
+		checks /= 5
+	}
+	calls, cases := 0, 0
+	t.Run("kit", func(t *testing.T) {
+		concurrencytest.Run(t, func(t *testing.T) concurrencytest.Backend {
+			if calls++; !strings.HasSuffix(t.Name(), "/random_histories") {
+				cases++
+			}
+			return new(concurrency.MemoryJobs)
+		})
+	})
+	if want := concurrencytest.Cases(); cases != want || calls != want+checks {
+		t.Errorf("%d calls for the cases and %d in all, want %d and %d", cases, calls, want, want+checks)
+	}
 }
 
 // TestJobTable: the counter of the example keeps the promises.

@@ -8,6 +8,9 @@ import (
 	"github.com/tranche-dev/tranche/internal/testkit"
 )
 
+// Cases returns the number of the cases before the random histories.
+func Cases() int { return len(cases) }
+
 // Failures returns the names of the cases that fail.
 func Failures(ctx context.Context, newBackend func() Backend) (names []string) {
 	for _, c := range cases {
