@@ -20,10 +20,13 @@ type MemoryStore struct {
 var _ Store = (*MemoryStore)(nil)
 
 func (m *MemoryStore) check(ctx context.Context, key string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if key == "" || len(key) > 1024 || !utf8.ValidString(key) {
 		return fmt.Errorf("bracket: key of %d bytes: must be 1 to 1024 bytes of UTF-8", len(key))
 	}
-	return ctx.Err()
+	return nil
 }
 
 // Load implements [Store].

@@ -14,6 +14,24 @@ func TestMemoryStore(t *testing.T) {
 	brackettest.Run(t, func(*testing.T) bracket.Store { return new(bracket.MemoryStore) })
 }
 
+// TestMemoryStoreCancelled: with a cancelled context the answer is that of the context, whatever the
+// key: MemoryStore looked at the key first.
+func TestMemoryStoreCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var store bracket.MemoryStore
+	for _, key := range []string{"k", "", "\xff"} {
+		_, _, loaded := store.Load(ctx, key)
+		_, saved := store.Save(ctx, key, nil, 0)
+		_, listed := store.List(ctx, key)
+		for method, err := range map[string]error{"Load": loaded, "Save": saved, "Delete": store.Delete(ctx, key, 1), "List": listed} {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%s(%q): %v", method, key, err)
+			}
+		}
+	}
+}
+
 // A FaultStore that injects nothing is a conforming store.
 func TestFaultStoreWithoutFaults(t *testing.T) {
 	brackettest.Run(t, func(*testing.T) bracket.Store { return brackettest.NewFaultStore(new(bracket.MemoryStore), nil) })
