@@ -279,12 +279,29 @@ func TestDelayedCallsArriveOnce(t *testing.T) {
 		arrive func(*brackettest.FaultStore) error
 	}{
 		{"with the next write", func(f *brackettest.FaultStore) error { _, err := f.Save(ctx, "other", nil, 0); return err }},
+		{"with the next write that arrives", func(f *brackettest.FaultStore) error {
+			for _, key := range []string{"lost", "refused", "delayed"} {
+				if _, err := f.Save(ctx, key, nil, 0); err == nil {
+					return fmt.Errorf("the write %s arrived", key)
+				}
+			}
+			if list, err := f.List(ctx, ""); len(list) > 0 || err != nil {
+				return fmt.Errorf("%v are there before any write arrived: %v", list, err)
+			}
+			_, err := f.Save(ctx, "other", nil, 0)
+			return err
+		}},
 		{"with a restart", func(f *brackettest.FaultStore) error { f.Restart(nil); return nil }},
 	} {
 		inner := new(bracket.MemoryStore)
 		faulty := brackettest.NewFaultStore(inner, func(c brackettest.Call) brackettest.Fault {
-			if c.Write == 0 && c.Key == "k" {
+			switch {
+			case c.Write == 0 && c.Key == "k", c.Key == "delayed":
 				return brackettest.Delay
+			case c.Key == "lost":
+				return brackettest.Lose
+			case c.Key == "refused":
+				return brackettest.Conflict
 			}
 			return brackettest.None
 		})

@@ -28,7 +28,7 @@ const (
 	LoseAnswer              // the call is carried out; the answer is ErrInjected
 	Conflict                // Save or Delete: the call never arrives; the answer is bracket.ErrConflict
 	Repeat                  // Save or Delete: the call arrives twice, and the answer to the second is returned
-	Delay                   // Save or Delete: the answer is ErrInjected, and the call arrives only after the next write, or at Restart
+	Delay                   // Save or Delete: the answer is ErrInjected, and the call arrives only after the next write that does, or at Restart
 	Crash                   // the call never arrives; it and all later ones are answered with ErrCrashed
 )
 
