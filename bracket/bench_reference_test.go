@@ -2,6 +2,8 @@ package bracket
 
 import (
 	"fmt"
+	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,7 +129,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// Memory and allocations grow with the work that there is, not with the targets.
+// Allocations grow with the work that there is, not with the targets, and a target by itself takes as
+// little memory as the doc of Step says.
 func TestStepAllocations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
@@ -141,6 +144,16 @@ func TestStepAllocations(t *testing.T) {
 			}
 			sinkPlan = plan
 		})
+	}
+	quiet := newFleet(t, 50_000, 10, 0)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, plan, err := Step(quiet.rule, quiet.state, quiet.obs, quiet.now); err != nil || len(plan.Start)+len(slices.Collect(plan.Waits())) > 0 {
+		t.Fatal(plan, err)
+	}
+	runtime.ReadMemStats(&after)
+	if bytes := (after.TotalAlloc - before.TotalAlloc) / uint64(len(quiet.targets)); bytes > 20 {
+		t.Errorf("nothing to do: %d bytes for each target", bytes)
 	}
 	small, large := allocations(1000, 10, 0), allocations(50_000, 10, 0)
 	if large > small+5 {
