@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -41,6 +42,7 @@ func TestCheck(t *testing.T) {
 		{"main needs post", declared, []Member{main("a", "b"), post("b")}, `main member "a" needs post member "b"`, "the same at the other end"},
 		{"roles that agree", declared, []Member{pre("a"), main("b", "a"), post("c", "b", "a"), pre("d", "a")}, "", "needs within and between phases, forwards"},
 		{"unknown role, roles derived", derived, []Member{{Deployment: "a", Role: "hook"}}, "", "roles that are derived are not read"},
+		{"several faults", derived, []Member{main("a", "y"), main("b", "z"), main("c", "d"), main("d", "c")}, `"y": is not a member`, "all of them, in whatever order"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -53,8 +55,12 @@ func TestCheck(t *testing.T) {
 			}
 			reversed := slices.Clone(row.members)
 			slices.Reverse(reversed)
-			if again := Check(Bracket{ID: "rule", Rule: row.rule, Members: reversed}); err != nil && !strings.Contains(told(again), row.want) {
+			again := Check(Bracket{ID: "rule", Rule: row.rule, Members: reversed})
+			if err != nil && !strings.Contains(told(again), row.want) {
 				t.Errorf("in another order: %v", again)
+			}
+			if is, was := withoutIndices(again), withoutIndices(err); !slices.Equal(is, was) {
+				t.Errorf("in another order, but for the indices: %v, was %v", is, was)
 			}
 		})
 	}
@@ -66,6 +72,14 @@ func TestCheck(t *testing.T) {
 	if err := Check(Bracket{ID: "r", Rule: declared, Members: rows[13].members}); !errors.As(err, &role) || role.Deployment != "a" || role.Need != "b" || role.Role != Pre || role.NeedRole != Main {
 		t.Errorf("%+v", role)
 	}
+}
+
+// withoutIndices returns the texts of the faults, in order, with nothing that depends on the order of
+// the members.
+func withoutIndices(err error) []string {
+	texts := strings.Split(regexp.MustCompile(`members\[\d+\]`).ReplaceAllString(told(err), "members"), "\n")
+	slices.Sort(texts)
+	return texts
 }
 
 // A role that is written out is a role; without memberRoles of the rule it means nothing.
