@@ -164,7 +164,8 @@ func (p plain) String() string { return string(p) }
 type Zone string
 
 // UnmarshalText reads any name but the empty one, which is a *[FieldError] and leaves z unchanged.
-// [NewCalendar] checks whether the zone exists, and refuses the names that are none.
+// [Window.Validate] refuses the other names that are none, and [NewCalendar] finds out whether the
+// zone exists.
 func (z *Zone) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		return new(faults).add("", CodeTimezoneUnknown, nil, "must not be empty: name a zone, or leave the field out for UTC").err()
