@@ -129,8 +129,8 @@ func BenchmarkEvaluate(b *testing.B) {
 	}
 }
 
-// Allocations grow with the work that there is, not with the targets, and a target by itself takes as
-// little memory as the doc of Step says.
+// Allocations grow with the work that there is, not with the targets, and a target by itself takes
+// as little memory as the doc of Step says.
 func TestStepAllocations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")

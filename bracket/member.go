@@ -23,8 +23,8 @@ type Bracket struct {
 // the first target that both claim as an [*OverlapError], and any other fault, such as a bracket
 // without a main member or a need that is not a member, as a *[FieldError]. Of several cycles in
 // one bracket it reports one. The order of the brackets does not matter to the overlaps, that of
-// their targets to nothing, and that of their members only to the paths of faults and to the order in
-// which these are listed. It modifies nothing.
+// their targets to nothing, and that of their members only to the paths of faults and to the order
+// in which these are listed. It modifies nothing.
 func Check(brackets ...Bracket) error {
 	var faults []error
 	for _, b := range brackets {

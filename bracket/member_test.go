@@ -74,8 +74,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// withoutIndices returns the texts of the faults, in order, with nothing that depends on the order of
-// the members.
+// withoutIndices returns the texts of the faults, in order, with nothing that depends on the order
+// of the members.
 func withoutIndices(err error) []string {
 	texts := strings.Split(regexp.MustCompile(`members\[\d+\]`).ReplaceAllString(told(err), "members"), "\n")
 	slices.Sort(texts)

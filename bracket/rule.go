@@ -34,10 +34,10 @@ type Rule struct {
 	RequireAllTimeoutSeconds int64 `json:"requireAllTimeoutSeconds,omitzero"`
 	// MemberRoles declares which members are hooks. If its expressions are empty, every member is a
 	// main. If MemberRoles is nil, roles are derived from the dependencies. There are hooks then if
-	// one of at least three members, the pre, needs nothing and all others need it, and another one,
-	// the post, needs all others and is needed by none, directly or indirectly. A single further
-	// member without dependencies makes every member a main: a drain without a new version is then
-	// skipped, and nodes are upgraded without a drain. Declare the roles to avoid that.
+	// one of at least three members, the pre, needs nothing and all others need it, and another
+	// one, the post, needs all others and is needed by none, directly or indirectly. A single
+	// further member without dependencies makes every member a main: a drain without a new version
+	// is then skipped, and nodes are upgraded without a drain. Declare the roles to avoid that.
 	MemberRoles *MemberRoles `json:"memberRoles,omitempty"`
 	// OnMemberFailure says what happens once a member has no attempt left. Default hold.
 	OnMemberFailure OnMemberFailure `json:"onMemberFailure,omitzero"`

@@ -39,8 +39,8 @@ type step struct {
 // stored is not in the years 1 to 9999. A now before instants in the state undoes nothing.
 //
 // One call makes a pass over the targets. It needs memory in proportion to them, which the plan
-// keeps, and to what waits, runs or may start. A target by itself takes some 16 bytes if its resource
-// has five, and more with OutdatedAt or OutOfScope, or if the targets do not ascend.
+// keeps, and to what waits, runs or may start. A target by itself takes some 16 bytes if its
+// resource has five, and more with OutdatedAt or OutOfScope, or if the targets do not ascend.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
 	fail := func(err error) (State, Plan, error) { return state, Plan{}, err }
 	if err := rule.Validate(); err != nil && !observation.RuleDeleted {

@@ -120,8 +120,8 @@ func Intersect(calendars ...Calendar) Calendar {
 }
 
 // WithHorizon returns the calendar with another limit to its searches: what a search from t finds
-// lies before t plus horizon. Only the end of a stretch that [Calendar.NextFit] finds may lie beyond
-// it. 0 or less means [DefaultHorizon].
+// lies before t plus horizon. Only the end of a stretch that [Calendar.NextFit] finds may lie
+// beyond it. 0 or less means [DefaultHorizon].
 func (c Calendar) WithHorizon(horizon time.Duration) Calendar {
 	c.horizon = horizon
 	return c

@@ -30,8 +30,8 @@ import (
 // With an error Apply returns no records. The error is [ErrConflict] or [ErrFenced] if the
 // snapshot's records are not those of the plan, and [ErrFenced] if the starts are those of several
 // plans, so that two holders would have one token, or one holder two. It is a *[FieldError] for a
-// name or key that is not UTF-8, a now that is not in the years 1 to 9999, or a start of a candidate or
-// pool that is not there.
+// name or key that is not UTF-8, a now that is not in the years 1 to 9999, or a start of a
+// candidate or pool that is not there.
 func Apply(snapshot Snapshot, candidates []Candidate, starts []Admitted, now time.Time) ([]Record, error) {
 	if err := checkClaiming(now); err != nil {
 		return nil, err

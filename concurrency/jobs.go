@@ -9,11 +9,11 @@ import (
 // JobCounter lists the holders that are active in a pool, for hosts that have jobs but no lease
 // records. It returns holders, not their number, because a number cannot say "the slot is my own".
 //
-// A job is active unless its status is [Terminal]. The result is complete and of one moment, distinct
-// by (resource, group), in ascending order, and belongs to the caller; resources outside the pool do
-// not appear. If the jobs cannot be read, Active returns an error, never an empty list. A pool without
-// active jobs, an unknown one included, has no holders. If ctx is done, Active returns its error. The
-// package concurrencytest checks all this.
+// A job is active unless its status is [Terminal]. The result is complete and of one moment,
+// distinct by (resource, group), in ascending order, and belongs to the caller; resources outside
+// the pool do not appear. If the jobs cannot be read, Active returns an error, never an empty list.
+// A pool without active jobs, an unknown one included, has no holders. If ctx is done, Active
+// returns its error. The package concurrencytest checks all this.
 type JobCounter interface {
 	Active(ctx context.Context, pool string) ([]Holder, error)
 }

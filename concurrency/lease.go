@@ -239,9 +239,9 @@ func (l Lease) proves(token uint64) error {
 //
 // A new lease needs a record at the claim's revision, else the error is [ErrConflict]: plan again.
 // For a claim with a token below NextToken the error is [ErrFenced]. It is a *[FieldError] for a
-// holder without a resource, a record without a key, a name or a key that is not UTF-8, and a record
-// that [NewRecord] did not make, because none of these could be read again. A now that is not in the
-// years 1 to 9999 is a *[FieldError] in any case.
+// holder without a resource, a record without a key, a name or a key that is not UTF-8, and a
+// record that [NewRecord] did not make, because none of these could be read again. A now that is
+// not in the years 1 to 9999 is a *[FieldError] in any case.
 //
 // Apply the claims that one plan makes on one record in the order of the plan, then write the
 // record once. Any of them may be left out, but of several with one token, which are those of one

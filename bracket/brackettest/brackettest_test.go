@@ -14,8 +14,8 @@ func TestMemoryStore(t *testing.T) {
 	brackettest.Run(t, func(*testing.T) bracket.Store { return new(bracket.MemoryStore) })
 }
 
-// TestMemoryStoreCancelled: with a cancelled context the answer is that of the context, whatever the
-// key: MemoryStore looked at the key first.
+// TestMemoryStoreCancelled: with a cancelled context the answer is that of the context, whatever
+// the key: MemoryStore looked at the key first.
 func TestMemoryStoreCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
