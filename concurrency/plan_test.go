@@ -488,6 +488,24 @@ func TestJobGetsALease(t *testing.T) {
 	}
 }
 
+// TestListsOfAResult: what a host appends to the list of one candidate gets into no other one.
+func TestListsOfAResult(t *testing.T) {
+	s := overlap(false).ask("n1", "g", "cluster").ask("n1", "g", "zone-a").ask("n3", "g", "zone-a").ask("n6", "g", "cluster")
+	r, want := s.plan(t), s.plan(t)
+	if len(r.Admitted) < 2 || len(r.Refusals) < 2 {
+		t.Fatalf("%d lists of claims and %d of refusals", len(r.Admitted), len(r.Refusals))
+	}
+	for _, a := range r.Admitted {
+		_ = append(a.Claims, Claim{Pool: 99})
+	}
+	for _, refusals := range r.Refusals {
+		_ = append(refusals, Refusal{Pool: 99})
+	}
+	if diff := cmp.Diff(want, r); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestApplyRefuses(t *testing.T) {
 	s := newScene(ten(Count(9))).ask("n1", "g", "nodes")
 	start := func(c Claim) []Admitted { return []Admitted{{0, SlotFree, []Claim{c}}} }
