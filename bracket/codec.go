@@ -12,8 +12,9 @@ import (
 
 // UnmarshalJSON decodes a stored record and refuses what [Step] would misread: unknown fields,
 // another schema, unknown enum values, instants that are not in UTC, groups, members and locks out
-// of order or without an id. A record encoded by encoding/json decodes to an equal record if all
-// its texts are valid UTF-8. Step checks the ids and the commands.
+// of order or without an id. The record is then unchanged. A record encoded by encoding/json
+// decodes to an equal record if all its texts are valid UTF-8. Step checks the ids and the
+// commands.
 func (r *GroupRecord) UnmarshalJSON(data []byte) error {
 	type plain GroupRecord
 	var decoded plain
