@@ -83,6 +83,19 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 		if small("departed", 6) == 3 && len(p.Record.Leases) > 0 {
 			p.Departed = append(p.Departed, p.Record.Leases[0].Resource)
 		}
+		if small("crowd of facts", 2) == 2 {
+			for range small("more jobs", 3) {
+				p.Jobs = append(p.Jobs, Holder{resource.Draw(t, "worker"), group.Draw(t, "group")})
+			}
+			for range small("more down", 2) {
+				p.Unavailable = append(p.Unavailable, resource.Draw(t, "down"))
+			}
+			for range small("more departed", 2) {
+				if len(p.Record.Leases) > 0 {
+					p.Departed = append(p.Departed, rapid.SampledFrom(p.Record.Leases).Draw(t, "left").Resource)
+				}
+			}
+		}
 		s.Pools = append(s.Pools, p)
 	}
 	for range small("running", 3) {
@@ -282,6 +295,47 @@ func TestI4(t *testing.T) {
 			t.Fatal("I4: ", diff)
 		}
 	})
+}
+
+// TestI4ListsAreSets: what a snapshot lists twice, or in another order, is the same.
+func TestI4ListsAreSets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSnapshot(t, epoch)
+		name := rapid.SampledFrom([]string{"n0", "n1", "n2", "n3", "n4", "n5"})
+		holder := rapid.Custom(func(t *rapid.T) Holder {
+			return Holder{name.Draw(t, "r"), rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "g")}
+		})
+		for i := range s.Pools {
+			p := &s.Pools[i]
+			p.Jobs = rapid.SliceOfN(holder, 0, 4).Draw(t, "jobs")
+			p.Unavailable = rapid.SliceOfN(name, 0, 3).Draw(t, "down")
+			p.Keyless = append(p.Keyless, rapid.SliceOfN(holder, 0, 2).Draw(t, "keyless")...)
+			p.Departed = rapid.SliceOfN(name, 0, 3).Draw(t, "departed")
+		}
+		candidates := drawCandidates(t, s)
+		want := mustPlan(t, s, candidates)
+		other := Snapshot{Pools: slices.Clone(s.Pools), Running: append(slices.Clone(s.Running), s.Running...)}
+		for i := range other.Pools {
+			p := &other.Pools[i]
+			mix := func(n int) []int { return rapid.Permutation(indices(2*n)).Draw(t, "order") }
+			p.Jobs = shuffled(p.Jobs, mix(len(p.Jobs)))
+			p.Unavailable = shuffled(p.Unavailable, mix(len(p.Unavailable)))
+			p.Departed = shuffled(p.Departed, mix(len(p.Departed)))
+			p.Keyless = shuffled(p.Keyless, mix(len(p.Keyless)))
+		}
+		if diff := cmp.Diff(want, mustPlan(t, other, candidates)); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}
+
+// shuffled returns each entry of a list twice, in some order.
+func shuffled[T any](list []T, order []int) []T {
+	var twice []T
+	for _, i := range order {
+		twice = append(twice, list[i%len(list)])
+	}
+	return twice
 }
 
 func indices(n int) []int {
