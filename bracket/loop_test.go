@@ -14,6 +14,20 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
+// TestConflictsOfStores: a host that keeps pools in a Store looks for the conflict of the Store, and
+// not for that of the records, as the docs of both say.
+func TestConflictsOfStores(t *testing.T) {
+	var store bracket.MemoryStore
+	_, err := store.Save(t.Context(), "pool/nodes", nil, 7)
+	if !errors.Is(err, bracket.ErrConflict) || errors.Is(err, concurrency.ErrConflict) {
+		t.Errorf("Save: %v", err)
+	}
+	_, err = concurrency.NewRecord("nodes").Claim(concurrency.Claim{Revision: 7, Token: 1}, concurrency.Holder{Resource: "n1"}, time.Unix(1, 0))
+	if !errors.Is(err, concurrency.ErrConflict) || errors.Is(err, bracket.ErrConflict) {
+		t.Errorf("Claim: %v", err)
+	}
+}
+
 // TestExampleHostStopsAnywhere: from a crash after any prefix of its writes the host of the example
 // reaches the same end, one node at a time.
 func TestExampleHostStopsAnywhere(t *testing.T) {

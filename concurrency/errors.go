@@ -9,11 +9,12 @@ import (
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
-// Sentinels for stores and for the transitions of a [Record]. Waiting for a slot is never an error,
-// and neither is a pool without a record: it starts with [NewRecord], or is Unknown.
+// Sentinels for the transitions of a [Record]. Waiting for a slot is never an error, and neither is
+// a pool without a record: it starts with [NewRecord], or is Unknown.
 var (
-	// ErrConflict means that a record changed since it was read: load again and plan again. Stores,
-	// [Record.Claim] and [Apply] return it.
+	// ErrConflict means that a record changed since it was read: load again and plan again.
+	// [Record.Claim] and [Apply] return it, and a host's store of records may. A bracket.Store
+	// returns bracket.ErrConflict, which is another error.
 	ErrConflict = errors.New("concurrency: record changed since it was read")
 	// ErrFenced means that the token is not that of the present lease: the slot was lost, and the
 	// work under that token must stop. The transitions of a Record and [Apply] return it, and

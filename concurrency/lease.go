@@ -69,9 +69,9 @@ const schema = 1
 // stored one has not changed.
 //
 // The methods do not change Revision, which is the stored revision at which the record was read.
-// The store gives the next revision when it accepts a write, and refuses a write from an older one
-// with [ErrConflict]. It is part of the JSON, so a host that saves only the records whose JSON has
-// changed sets Revision to 0 in what it compares: otherwise every save is the reason for the next.
+// The store gives the next revision when it accepts a write, and refuses a write from an older one.
+// It is part of the JSON, so a host that saves only the records whose JSON has changed sets Revision
+// to 0 in what it compares: otherwise every save is the reason for the next.
 type Record struct {
 	Schema   int    `json:"schema"` // 1
 	Key      string `json:"key"`    // of the pool
