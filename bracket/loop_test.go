@@ -14,8 +14,8 @@ import (
 	"github.com/tranche-dev/tranche/concurrency"
 )
 
-// TestConflictsOfStores: a host that keeps pools in a Store looks for the conflict of the Store, and
-// not for that of the records, as the docs of both say.
+// TestConflictsOfStores: a host that keeps pools in a Store looks for the conflict of the Store,
+// and not for that of the records, as the docs of both say.
 func TestConflictsOfStores(t *testing.T) {
 	var store bracket.MemoryStore
 	_, err := store.Save(t.Context(), "pool/nodes", nil, 7)

@@ -21,8 +21,8 @@ import (
 // planner that starts the same candidate has the same leases, with the same tokens, and could be at
 // work under one that is released here. If candidates may be started by several planners, a paused
 // one and its successor included, use a transaction. A store that saves one value at a time has the
-// same if the records of all pools are one value: the Revision of each record, also of a new one, is
-// then that of the value.
+// same if the records of all pools are one value: the Revision of each record, also of a new one,
+// is then that of the value.
 //
 // Where pools overlap, use a transaction, or set Begins in the next plan's [Candidate]. Otherwise a
 // candidate that got the lease of one pool is a holder: the next plan admits it to the other pools,

@@ -70,8 +70,8 @@ const schema = 1
 //
 // The methods do not change Revision, which is the stored revision at which the record was read.
 // The store gives the next revision when it accepts a write, and refuses a write from an older one.
-// It is part of the JSON, so a host that saves only the records whose JSON has changed sets Revision
-// to 0 in what it compares: otherwise every save is the reason for the next.
+// It is part of the JSON, so a host that saves only the records whose JSON has changed sets
+// Revision to 0 in what it compares: otherwise every save is the reason for the next.
 type Record struct {
 	Schema   int    `json:"schema"` // 1
 	Key      string `json:"key"`    // of the pool
