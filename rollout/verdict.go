@@ -71,9 +71,9 @@ const (
 // Verdict is what one rule says about one candidate, and what can change it. A verdict that blocks
 // has Until, On or both. Only a bracket_not_locked or a bracket_next_group may have neither: the
 // version waits for a gate, which is another blocker, or a newer version comes in its place. So may
-// a verdict by which a [CustomRule] denies, if the rule does not say what can change it. A
-// bracket_not_due ends before its Until if a member whose turn the others wait for leaves the
-// execution, because an event has shut a gate of its version: that event is not in On.
+// a verdict by which a [CustomRule] denies, if the rule does not say what can change it. What an
+// execution of a bracket waits for before it begins is also over if the member that needs it leaves
+// the execution, because an event has shut a gate of its version: that event is not in On.
 type Verdict struct {
 	Status VerdictStatus `json:"status"`
 	Reason Reason        `json:"reason"`

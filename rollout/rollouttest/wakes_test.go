@@ -78,14 +78,15 @@ type glance struct {
 	now     time.Time
 	edits   string // of what may change anything
 	waiting map[rollout.TargetID]rollout.Waiting
-	starts  map[rollout.TargetID]string // their versions
-	targets map[rollout.TargetID]string // what is known of their jobs
+	starts  map[rollout.TargetID]string   // their versions
+	targets map[rollout.TargetID]string   // what is known of their jobs
+	ran     map[rollout.TargetID][]string // the versions of these
 	plan    rollout.Plan
 	s       rollout.Snapshot
 }
 
 func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
-	g := &glance{now: plan.Now, waiting: map[rollout.TargetID]rollout.Waiting{}, starts: map[rollout.TargetID]string{}, targets: map[rollout.TargetID]string{}, plan: plan, s: s}
+	g := &glance{now: plan.Now, waiting: map[rollout.TargetID]rollout.Waiting{}, starts: map[rollout.TargetID]string{}, targets: map[rollout.TargetID]string{}, ran: map[rollout.TargetID][]string{}, plan: plan, s: s}
 	g.s.Approvals, g.s.Versions = slices.Clone(s.Approvals), slices.Clone(s.Versions)
 	for w := range plan.Waiting.All() {
 		g.waiting[w.TargetID] = w
@@ -96,6 +97,9 @@ func look(s rollout.Snapshot, plan rollout.Plan, edits int) *glance {
 	var ids []rollout.TargetID
 	for _, t := range s.Targets {
 		g.targets[t.TargetID] = fmt.Sprintf("%s %+v", t.Current, t.Jobs)
+		for _, job := range t.Jobs {
+			g.ran[t.TargetID] = append(g.ran[t.TargetID], job.Version)
+		}
 		ids = append(ids, t.TargetID)
 	}
 	g.edits = fmt.Sprint(edits, ids) // and who has joined
@@ -116,13 +120,22 @@ func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (
 			woken = woken || after.starts[main]+after.waiting[main].Version != wait.Version
 		}
 	}
-	// A turn comes earlier than it is told if a member that the others wait for leaves, as the doc of
-	// Verdict says.
-	notDue := func(v rollout.Verdict) bool { return v.Reason == "bracket_not_due" }
-	turn := func(v rollout.Verdict) bool { return notDue(v) && !v.Until.IsZero() }
+	// An older version that starts on the target meanwhile changes what it is asked, such as which
+	// windows are for it.
+	if v := g.waiting[id].Version; g.others(id, v) != after.others(id, v) || g.starts[id] != "" {
+		woken = true
+		seen["it starts an older one"]++
+	}
+	// What an execution waits for ends if the member that it waits for leaves, as the doc of Verdict
+	// says.
+	left := func(list []rollout.Verdict) bool {
+		return slices.ContainsFunc(list, func(v rollout.Verdict) bool {
+			return v.Reason == rollout.ReasonFailureBudget || v.Reason == rollout.ReasonProgressionTooOld
+		})
+	}
 	for member, wait := range g.waiting {
-		if member != id && member.Resource == id.Resource && member.Environment == id.Environment && slices.ContainsFunc(g.waiting[id].Blockers, turn) &&
-			slices.ContainsFunc(wait.Blockers, notDue) && after.starts[member] == "" && !slices.ContainsFunc(after.waiting[member].Blockers, notDue) {
+		if member != id && member.Resource == id.Resource && member.Environment == id.Environment &&
+			after.starts[member] == "" && left(after.waiting[member].Blockers) && !left(wait.Blockers) {
 			woken = true
 			seen["a member leaves"]++
 		}
@@ -148,6 +161,16 @@ func (g *glance) wakes(id rollout.TargetID, after *glance, seen testkit.Tally) (
 		}
 	}
 	return woken
+}
+
+// others returns how many jobs of a target are of other versions than one.
+func (g *glance) others(id rollout.TargetID, version string) (n int) {
+	for _, v := range g.ran[id] {
+		if v != version {
+			n++
+		}
+	}
+	return n
 }
 
 func (g *glance) happened(on rollout.Condition, after *glance) bool {
