@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -164,6 +165,38 @@ func TestPoolKeys(t *testing.T) {
 	keys, err := set.PoolKeys(s.Resources)
 	if err != nil || !slices.Equal(keys, []string{"p/east", "p/west", "z"}) {
 		t.Errorf("%q, %v", keys, err)
+	}
+	// The first rule fails on the second resource, the second one on the first.
+	s.Resources[0].Metadata["n"], s.Resources[1].Metadata["n"], s.Resources[2].Metadata["n"] = "1", "x", "3"
+	set = compile(t, policy(`{"id":"z","resourceConcurrency":{"groupSelector":"int(resource.metadata['n']) > 0","limit":1}},
+		{"id":"p","resourceConcurrency":{"groupSelector":"resource.id != 'r1' || int(resource.metadata['zone']) > 0","limit":1,"groupBy":"resource.id"}}`))
+	keys, err = set.PoolKeys(s.Resources[:3])
+	if want := "rollout: p: groupSelector on resource r1: "; err == nil || !strings.HasPrefix(err.Error(), want) || !slices.Equal(keys, []string{"p/r2", "p/r3", "z"}) {
+		t.Errorf("%q, %v, want %s", keys, err, want)
+	}
+}
+
+// TestGroupByOfNoText: JSON cannot store the key of a pool whose value is not UTF-8. With the lease
+// lost, or two records under one key, everybody would wait for what one label says.
+func TestGroupByOfNoText(t *testing.T) {
+	t.Parallel()
+	s := fleet(4, "v1", map[string][]string{"api": {"v1", "v2"}})
+	for k, zone := range []string{"a\xff", "a\xfe", "a\xff", "a"} {
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	set := compile(t, policy(`{"id":"p","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']"}}`))
+	keys, err := set.PoolKeys(s.Resources)
+	if want := `rollout: p: groupBy on resource r1: resource.metadata['zone'] is "a\xff", and must be UTF-8: JSON would store another text`; err == nil || err.Error() != want || !slices.Equal(keys, []string{"p/a"}) {
+		t.Errorf("%q, %v, want %s", keys, err, want)
+	}
+	for range 2 {
+		plan := mustPlan(t, set, s, t0.Add(time.Hour))
+		if got, want := blockers(plan), []string{"r1/api@: selector_error", "r2/api@: selector_error", "r3/api@: selector_error"}; !slices.Equal(got, want) || !slices.Equal(started(plan), []string{"r4/api@v2"}) {
+			t.Errorf("starts %q, waits %q, want %q", started(plan), got, want)
+		}
+		if err := json.Unmarshal([]byte(text(t, mustCommit(t, plan, plan.Now))), &s.State); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/runid"
@@ -60,6 +61,10 @@ func (w *work) openPools() {
 			value := rule.groupBy.of(resource)
 			index, known := byValue[value]
 			if !known {
+				if err := rule.unstorable(value); err != nil {
+					w.groupSelectorFailed(rule, r, err)
+					continue
+				}
 				index = c.pool(rule, value)
 				byValue[value] = index
 			}
@@ -169,16 +174,17 @@ func (w *work) openVacated() {
 
 // PoolKeys returns, in ascending order, the keys of the pools that the concurrency rules make of
 // these resources. A [concurrency.JobCounter] is asked about these keys. To learn which resources a
-// pool covers, a counter asks for the keys of one resource at a time. If an expression fails on
-// resources, the error names the first of them, and the keys are those of the others. A plan holds
-// the targets on such a resource, and counts it in no pool of the rule. For a set that was not
-// compiled the error is [ErrNoPolicies].
+// pool covers, a counter asks for the keys of one resource at a time. If the groupSelector of a rule
+// fails on resources, or their value of groupBy is not UTF-8, the error names the first of them, and
+// the rule adds no keys for them. A plan holds the targets on such a resource, and counts it in no
+// pool of the rule. For a set that was not compiled the error is [ErrNoPolicies].
 func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 	if s == nil || s.compiler == nil { // without keys a host would count no job
 		return nil, ErrNoPolicies
 	}
 	var keys []string
 	var failed error
+	first := int32(len(resources)) // on which an expression fails
 	b := new(bound)
 	for n, concerned := range s.concerned(resources) {
 		rule := s.concurrency[n]
@@ -186,14 +192,14 @@ func (s *PolicySet) PoolKeys(resources []Resource) ([]string, error) {
 		for k := range concerned {
 			b.resource = &resources[k]
 			ok, err := rule.group.Match(b)
-			if _, missing := missingKey(err); err != nil && !missing && failed == nil {
-				failed = fmt.Errorf("rollout: %s: groupSelector on resource %s: %w", rule.id, resources[k].ID, err)
+			value, field := rule.groupBy.of(&resources[k]), "groupSelector"
+			if err == nil && ok && !listed[value] {
+				err, field = rule.unstorable(value), "groupBy"
 			}
-			if err != nil || !ok {
-				continue
+			if _, missing := missingKey(err); err != nil && !missing && k < first {
+				failed, first = fmt.Errorf("rollout: %s: %s on resource %s: %w", rule.id, field, resources[k].ID, err), k
 			}
-			value := rule.groupBy.of(&resources[k])
-			if listed[value] {
+			if err != nil || !ok || listed[value] {
 				continue
 			}
 			listed[value] = true
@@ -234,8 +240,17 @@ func (c *capacity) pool(rule *compiledRule, value string) int32 {
 	return index
 }
 
-// groupSelectorFailed handles a resource on which a group selector fails. A resource that lacks a
-// key is no member; after any other failure the targets on the resource must not start.
+// unstorable returns an error for a value of groupBy that is not UTF-8: JSON would store the record
+// of its pool under another key, and so lose the leases, or give two records one key.
+func (r *compiledRule) unstorable(value string) error {
+	if utf8.ValidString(value) {
+		return nil
+	}
+	return fmt.Errorf("%s is %q, and must be UTF-8: JSON would store another text", r.pool.GroupBy, value)
+}
+
+// groupSelectorFailed handles a resource on which a group selector or groupBy fails. A resource that
+// lacks a key is no member; after any other failure the targets on the resource must not start.
 func (w *work) groupSelectorFailed(rule *compiledRule, r int32, err error) {
 	verdict, fails := w.fails(rule.id, err, TargetID{Resource: w.resources[r].ID})
 	if !fails {
