@@ -93,7 +93,7 @@ func newIndex(f *faults, s *Snapshot, ordered bool) *index {
 		x.validateRun(f, s.Targets)
 	}
 	for i := range s.Approvals {
-		if !s.Approvals[i].complete() { // there may be many, and a path is a text
+		if !s.Approvals[i].sound() { // there may be many, and a path is a text
 			s.Approvals[i].validate(fmt.Sprintf("approvals[%d]", i), f)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -354,7 +355,7 @@ type Approval struct {
 	Version     string         `json:"version"`     // id, required
 	Deployment  string         `json:"deployment"`  // id of the deployment that the version belongs to, required
 	Environment string         `json:"environment"` // id, required
-	By          string         `json:"by"`          // the person, required: persons are told apart by this text
+	By          string         `json:"by"`          // the person, required, UTF-8: persons are told apart by this text
 	Status      ApprovalStatus `json:"status"`
 	At          time.Time      `json:"at"` // while it is in the future, it does not count yet; zero: it counts from the creation of the version
 }
@@ -369,8 +370,8 @@ func (a Approval) Validate() error {
 	return f.err()
 }
 
-func (a *Approval) complete() bool {
-	return a.Version != "" && a.Deployment != "" && a.Environment != "" && a.By != ""
+func (a *Approval) sound() bool {
+	return a.Version != "" && a.Deployment != "" && a.Environment != "" && a.By != "" && utf8.ValidString(a.By)
 }
 
 func (a *Approval) validate(at string, f *faults) {
@@ -378,6 +379,7 @@ func (a *Approval) validate(at string, f *faults) {
 	f.required(join(at, "deployment"), a.Deployment, "the deployment that the version belongs to")
 	f.required(join(at, "environment"), a.Environment, "where the version may go")
 	f.required(join(at, "by"), a.By, "who says so, since minApprovals counts persons")
+	f.encoded(join(at, "by"), a.By)
 }
 
 // ApprovalStatus is what the person said. Anything but [Approved] approves nothing. What is not

@@ -122,6 +122,9 @@ func TestSnapshotFaults(t *testing.T) {
 			s.Approvals = []rollout.Approval{{Version: "v1", Environment: "prod", By: "ann", Status: rollout.Approved, At: t0}}
 		}, 1, "required approvals[0].deployment: is required: the deployment that the version belongs to"},
 		{"nor does one that says nothing", func(s *rollout.Snapshot) { s.Approvals = []rollout.Approval{{}} }, 4, "required approvals[0].by: is required: who says so, since minApprovals counts persons"},
+		{"two persons would be one in a recording, which then says something else", func(s *rollout.Snapshot) {
+			s.Approvals = []rollout.Approval{{Version: "v1", Deployment: "api", Environment: "prod", By: "ann\xff", Status: rollout.Approved, At: t0}}
+		}, 1, `type approvals[0].by: "ann\xff": must be UTF-8: JSON would store another text`},
 		{"the state has two records of a pool, and one would hide the leases of the other", func(s *rollout.Snapshot) {
 			s.State.Pools = []concurrency.Record{concurrency.NewRecord("a"), concurrency.NewRecord("b"), concurrency.NewRecord("a")}
 		}, 1, `duplicate state.pools: two records of pool "a": keep the one that was saved last`},
