@@ -33,8 +33,9 @@ type Plan struct {
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists every target whose newest candidate may not start, with all blockers, ordered
-	// by resource, environment and deployment. An older candidate of the target may be in Start. What holds back an older one beside it, such as a
-	// further run of the version that a rollback took the target back to, is in the [Explanation].
+	// by resource, environment and deployment. An older candidate of the target may be in Start.
+	// What holds back an older one beside it, such as a further run of the version that a rollback
+	// took the target back to, is in the [Explanation].
 	Waiting WaitingList `json:"waiting,omitzero"`
 
 	// Keep counts the targets for which there is nothing to do.
@@ -129,7 +130,7 @@ type Claim struct {
 // Keep counts targets that need nothing now.
 type Keep struct {
 	Current int `json:"current"` // targets that run the newest version they may have, including those whose last job is still being verified and keeps its slot
-	Started int `json:"started"` // targets with a job in progress
+	Started int `json:"started"` // targets with a job in progress for which nothing newer waits: others are in Waiting
 }
 
 // Pool describes a pool. Active counts the starts of the plan, and Waiting what waits for a place
