@@ -12,8 +12,9 @@ import (
 // Freeze keeps targets from starting anything for a time: a node while somebody works on it, an
 // environment during an incident, or in an emergency everything. It is active from CreatedAt until
 // just before ExpiresAt. A target that it keeps from a start waits with [ReasonFrozen], which says
-// who froze it and why. No [Override] lets a version past a freeze, and several freezes of one
-// target must all be over.
+// who froze it and why. Where it keeps a group from being merged into an execution that has failed,
+// the target waits as in that execution, and the freeze is among the events that help, [OnFreeze].
+// No [Override] lets a version past a freeze, and several freezes of one target must all be over.
 //
 //   - Nothing is taken back. A job in progress goes on to its end, and its slots stay taken. The
 //     starts that a host has saved and not yet dispatched may still be dispatched; a host that asks
