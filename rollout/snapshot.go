@@ -252,7 +252,7 @@ type Target struct {
 	// new one: if the bracket of the target ran there before JoinedAt, the next group opens for
 	// what the target lacks. Outside brackets the run ids then begin at 1 again, so dispatch must
 	// not find the old jobs either. A host that cannot forget them gives the new resource another
-	// id.
+	// id. An instant in the future keeps nothing from starting: list a target once it is there.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
