@@ -241,9 +241,9 @@ type Trial struct {
 }
 
 // Finish returns the first instant by which a share q of all trials was done: DoneBy of it is at
-// least q, and less than q before it. q is from 0 to 1; 0.5 is the median. Finish returns false if
-// that share was never reached. An instant between those of two trials would promise what neither
-// of them kept, so nothing is interpolated.
+// least q, and less than q before it. q is from 0 to 1; 0.5 is the median, and 0 the earliest trial
+// that was done. Finish returns false if that share was never reached. An instant between those of
+// two trials would promise what neither of them kept, so nothing is interpolated.
 func (p Prediction) Finish(q float64) (time.Time, bool) {
 	var done []time.Time
 	for _, trial := range p.Trials {
