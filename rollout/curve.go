@@ -20,8 +20,11 @@ var ErrOverflow = errors.New("rollout: duration overflows 292 years")
 //
 //	linear             position · interval
 //	linear-normalized  position · interval / n, rounded down; the last founder is due before one interval has passed
-//	exponential        interval · (1 − e^(−position/growth)), rounded up; approaches the interval. The power has 62 binary digits: with a growth or an interval in the millions the last digits of the nanoseconds are off
+//	exponential        interval · (1 − e^(−position/growth)), rounded up; approaches the interval
 //	waves              k · interval for the members of wave k; sizes in percent are of n, rounded up, each at least 1, the last repeats
+//
+// The power has 62 binary digits. So where growth, in positions, or the interval, in seconds, is in
+// the millions, the last digits of the nanoseconds may be off; they are so on every platform.
 //
 // Offset joins a *[FieldError] for a negative position or n and for each that
 // [GradualRollout.Validate] finds; it returns [ErrOverflow] for an offset that does not fit.
