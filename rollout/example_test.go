@@ -149,6 +149,7 @@ func ExampleParsePolicies() {
 		]},
 		{"name": "services", "selector": "deployment.metadata['layer'] == 'service'", "rules": [
 			{"id": "stable", "versionSelector": {"selector": "version.metadata['channel'] == 'stable'", "description": "nothing but stable releases"}},
+			{"id": "few-failures", "failureBudget": {"maxFailures": "5%"}},
 			{"id": "four-eyes", "anyApproval": {"minApprovals": 2}},
 			{"id": "staging-first", "environmentProgression": {
 				"dependsOnEnvironmentSelector": "environment.name == 'staging'", "minimumSuccessPercentage": 90, "minimumSoakTimeMinutes": 60}},
@@ -180,6 +181,7 @@ func ExampleParsePolicies() {
 	// nodes one-by-one gradualRollout
 	// nodes os-first deploymentDependency
 	// services stable versionSelector
+	// services few-failures failureBudget
 	// services four-eyes anyApproval
 	// services staging-first environmentProgression
 	// services once-a-day versionCooldown

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -130,5 +131,22 @@ func TestReadme(t *testing.T) {
 	want := []string{"00:00:00 v2 on n1", "00:10:00 v2 on n2"}
 	if diff := cmp.Diff(want, host.dispatched); diff != "" {
 		t.Errorf("dispatched (- want, + got):\n%s", diff)
+	}
+}
+
+// TestExampleHasEveryKind: README.md sends a reader to the example of ParsePolicies for every kind.
+func TestExampleHasEveryKind(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, example, _ := strings.Cut(string(source), "func ExampleParsePolicies() {")
+	example, _, _ = strings.Cut(example, "\n}\n")
+	for _, constant := range testkit.Constants(t, ".", "RuleKind") {
+		_, kind, _ := strings.Cut(constant, " ")
+		if n := strings.Count(example, `"`+kind+`": {`); n != 1 {
+			t.Errorf("%s stands in it %d times, want once", kind, n)
+		}
 	}
 }
