@@ -17,7 +17,7 @@ import (
 // dispatches.
 //
 // Each call begins with the plan's own state, which it does not modify, so pass all starts that are
-// carried out to one call. Without starts, Commit returns that state as it is.
+// carried out to one call. Without starts, Commit returns that state as it is, whatever now is.
 //
 // The plan must be the one that [PolicySet.Plan] returned: for starts of a decoded copy the error
 // is [ErrDecodedPlan]. Starts are identified by their run ids; for one that the plan does not hold
