@@ -334,6 +334,9 @@ func TestCommitOfACopy(t *testing.T) {
 	if _, err := decoded.Explain(plan.Start[0].TargetID); !errors.Is(err, rollout.ErrDecodedPlan) {
 		t.Errorf("a copy explains: %v", err)
 	}
+	if state, err := decoded.Commit(nil, time.Time{}); err != nil || text(t, state) != text(t, plan.State) {
+		t.Errorf("no starts need no instant: %v, %v", state, err)
+	}
 	if state, err := decoded.Commit(nil, t0); err != nil || text(t, state) != text(t, plan.State) {
 		t.Errorf("nothing was started, and the state is %+v, %v", state, err)
 	}
