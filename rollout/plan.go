@@ -25,11 +25,12 @@ type Plan struct {
 	Now time.Time `json:"now"`
 
 	// Start lists the jobs that may be dispatched, in the order in which they were given their
-	// slots: first the starts that need no further slot, then rollbacks, then by the priority of
-	// their versions, and last the longest due first. A start is due since its turn in the curves,
-	// the opening of its gates, or the end of a retry's delay. Before dispatch, starts must be
-	// committed with [Plan.Commit] and the state saved. A repeated start has the same run id, so
-	// dispatch is create-if-absent.
+	// slots. First come the starts that need no further slot, or that an [Override] lets past a
+	// limit. Among these, and then among the others, rollbacks come first, then a higher priority of
+	// the version, then whatever is due for longer. A start is due since its turn in the curves, the
+	// opening of its gates, or the end of a retry's delay. Before dispatch, starts must be committed
+	// with [Plan.Commit] and the state saved. A repeated start has the same run id, so dispatch is
+	// create-if-absent.
 	Start []Start `json:"start,omitempty"`
 
 	// Waiting lists every target whose newest candidate may not start, with all blockers, ordered

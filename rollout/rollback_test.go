@@ -346,6 +346,21 @@ func TestRollbackFirst(t *testing.T) {
 	}
 }
 
+// TestStartsWithoutAPlaceComeFirst: of what a full pool does not hold back, because the resource is
+// down or an override lets it past, rollbacks come first too; what takes a place comes after it.
+func TestStartsWithoutAPlaceComeFirst(t *testing.T) {
+	s := fleet(5, "v1", map[string][]string{"api": {"v1", "v2"}})
+	for _, k := range []int{2, 4} {
+		s.Targets[k].Current, s.Targets[k].Jobs = "", []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 5)}
+	}
+	s.Overrides = []rollout.Override{{ID: "o", Rule: "c", Version: "v2", Resource: "r4", CreatedAt: t0, CreatedBy: "ann", Reason: "urgent"}}
+	s.Unavailable = []string{"r2", "r5"}
+	set := compile(t, policy(`{"rollback":{"onJobStatuses":["failure"]}},{"id":"c","resourceConcurrency":{"groupSelector":"true","limit":4}}`))
+	if got := started(mustPlan(t, set, s, minute(6))); !slices.Equal(got, []string{"r5/api@v1", "r2/api@v2", "r4/api@v2", "r3/api@v1"}) {
+		t.Errorf("starts %q", got)
+	}
+}
+
 // TestRollbackKeepsItsSlot: between the failure and the way back the target keeps its place, also
 // while it is still being verified.
 func TestRollbackKeepsItsSlot(t *testing.T) {
