@@ -112,6 +112,7 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 	version := decodes(new(rollout.Version), `{"id":"kept","deployment":"d","status":"ready","createdAt":"2026-03-01T00:00:00Z"}`)
 	override := decodes(new(rollout.Override), `{"id":"kept","ruleId":"r","versionId":"v","createdAt":"2026-03-01T00:00:00Z","createdBy":"ann","reason":"urgent"}`)
 	freeze := decodes(new(rollout.Freeze), `{"id":"kept","createdAt":"2026-03-01T00:00:00Z","createdBy":"ann","reason":"incident"}`)
+	approval := decodes(new(rollout.Approval), `{"version":"kept","deployment":"d","environment":"e","by":"ann","status":"approved","at":"2026-03-01T00:00:00Z"}`)
 	snapshot := decodes(new(rollout.Snapshot), `{"resources":[{"id":"kept"}],"environments":[],"deployments":[],"versions":[],"targets":[]}`)
 	pool := decodes(new(concurrency.Rule), `{"groupSelector":"kept"}`)
 	state := decodes(new(rollout.State), `{"rollouts":[{"schema":1,"rule":"kept","environment":"e","startAt":"2026-03-01T00:00:00Z","n0":1}]}`)
@@ -135,6 +136,7 @@ func TestStrictWhoeverDecodes(t *testing.T) {
 		{"an override that would count everywhere", override, `{"id":"o","environment":"prod"}`, `environment: unknown field; did you mean "environmentId"?`},
 		{"a freeze of everything that was meant for one node", freeze, `{"id":"z","resource":"n1"}`, `resource: unknown field; did you mean "resourceId"?`},
 		{"one that would begin in the morning", snapshot, `{"freezes":[{"id":"z","startsAt":"2026-03-01T00:00:00Z"}]}`, "freezes[0].startsAt: unknown field"},
+		{"an approval that would count before its time", approval, `{"version":"v","deployment":"d","environment":"e","by":"ann","status":"approved","createdAt":"2026-03-02T00:00:00Z"}`, "createdAt: unknown field"},
 		{"no override", override, `null`, "must be an object, not null"},
 		{"a snapshot without its state would drain nodes again", snapshot, `{"resources":[],"State":{}}`, `State: unknown field; did you mean "state"?`},
 		{"paths lead into the versions", snapshot, `{"versions":[{"id":"v"},{"id":"w","targetSelecter":"false"}]}`, `versions[1].targetSelecter: unknown field; did you mean "targetSelector"?`},

@@ -362,6 +362,15 @@ type Approval struct {
 	At          time.Time      `json:"at"` // while it is in the future, it does not count yet; zero: it counts from the creation of the version
 }
 
+// UnmarshalJSON decodes an approval strictly, since one whose at is misspelt would count at once:
+// unknown fields, fields given twice and values of the wrong type are errors, all of them reported,
+// joined, each a *[FieldError]. The approval is then unchanged. A type that adds fields must hold
+// the approval in a named field: embedding it would promote this method.
+func (a *Approval) UnmarshalJSON(data []byte) error {
+	type plain Approval
+	return fieldErrors(strictjson.Unmarshal(data, (*plain)(a)))
+}
+
 // Validate reports every fault of the approval by itself, joined, each a *[FieldError]. A host
 // calls it before it stores an approval, for a plan refuses a snapshot that holds one with a fault.
 // An approval without a fault that approves nothing, because of its status or of what it names, is
