@@ -26,8 +26,8 @@ const (
 // from it and the data and may change.
 type Reason string
 
-// Reasons of this package, in the order in which the rules are asked. Those of brackets and slots
-// are the codes of packages bracket and concurrency, unchanged.
+// Reasons of this package, in the order in which the rules are asked; the last two are of no rule.
+// Those of brackets and slots are the codes of packages bracket and concurrency, unchanged.
 const (
 	ReasonVersionNotDeployable     Reason = "version_not_deployable"     // denied: the status of the version forbids it, or the version is created in the future, at Until
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
@@ -51,9 +51,9 @@ const (
 	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left; Rule is empty if there is no retry rule, and so no second attempt
+	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
 	ReasonFrozen                   Reason = "frozen"                     // pending: a [Freeze] holds the target
 	ReasonTargetBusy               Reason = "target_busy"                // denied: a job is active on the target
-	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
 	ReasonNotGoverned              Reason = "not_governed"               // denied: no policy governs the target, see [WithUngovernedHeld]
 	ReasonVersionUnknown           Reason = "version_unknown"            // denied: the target runs, or its bracket locked, a version that the snapshot does not hold
 )
