@@ -141,7 +141,7 @@ type Keep struct {
 // unavailable.
 type Pool struct {
 	Key         string               `json:"key"`
-	Active      int                  `json:"active"`                // distinct members that are being disrupted
+	Active      int                  `json:"active"`                // distinct resources that are being disrupted, also those that are no members any more
 	Max         int                  `json:"max"`                   // how many may be disrupted
 	Total       int                  `json:"total"`                 // members
 	Waiting     int                  `json:"waiting,omitempty"`     // starts that [Plan.Queue] lists for the pool
