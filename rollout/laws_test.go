@@ -420,3 +420,154 @@ func union(a, b rollout.Snapshot) rollout.Snapshot {
 	maps.Copy(a.Active, b.Active)
 	return a
 }
+
+// idle is a rule of the host that allows everything.
+type idle struct{}
+
+func (idle) ID() string                              { return "idle" }
+func (idle) Judge(rollout.Candidate) rollout.Verdict { return rollout.Verdict{Status: rollout.Allowed} }
+
+// worded is what a plan is made of, to be said in other words.
+type worded struct {
+	s        rollout.Snapshot
+	policies []rollout.Policy
+	options  []rollout.Option
+	now      time.Time
+}
+
+// with adds a policy of one rule that governs everything.
+func (x *worded) with(rule rollout.Rule) {
+	rule.ID = "idle"
+	x.policies = append(slices.Clone(x.policies), rollout.Policy{Name: "more", Selector: "true", Rules: []rollout.Rule{rule}})
+}
+
+// meaningless lists what by the documentation changes no plan, by the sentence that says so. An edit
+// returns false if there is nothing to change.
+func meaningless() map[string]func(*worded) bool {
+	over := func(x *worded, at time.Time) bool { return !at.IsZero() && !at.After(x.now) }
+	return map[string]func(*worded) bool{
+		"a deleted resource that is listed, and its targets, are ignored": func(x *worded) bool {
+			gone := func(id string) bool { return slices.Contains(x.s.DeletedResources, id) }
+			n := len(x.s.Resources)
+			x.s.Resources = slices.DeleteFunc(x.s.Resources, func(r rollout.Resource) bool { return gone(r.ID) })
+			x.s.Targets = slices.DeleteFunc(x.s.Targets, func(t rollout.Target) bool { return gone(t.Resource) })
+			return len(x.s.Resources) < n
+		},
+		"a disabled policy governs nothing": func(x *worded) bool {
+			x.with(rollout.Rule{VersionSelector: &rollout.VersionSelector{Selector: "false"}})
+			x.policies[len(x.policies)-1].Enabled = pointer(false)
+			return true
+		},
+		"a freeze that is over holds nothing, unless it pauses curves": func(x *worded) bool {
+			n := len(x.s.Freezes)
+			x.s.Freezes = slices.DeleteFunc(slices.Clone(x.s.Freezes), func(z rollout.Freeze) bool { return !z.PauseCurves && over(x, z.ExpiresAt) })
+			return len(x.s.Freezes) < n
+		},
+		"an override that has expired lets nothing past": func(x *worded) bool {
+			n := len(x.s.Overrides)
+			x.s.Overrides = slices.DeleteFunc(slices.Clone(x.s.Overrides), func(o rollout.Override) bool { return over(x, o.ExpiresAt) })
+			remembers := func(r rollout.Rule) bool { return r.DeploymentBracket != nil || r.Retry != nil }
+			return len(x.s.Overrides) < n && !slices.ContainsFunc(x.policies, func(p rollout.Policy) bool { return slices.ContainsFunc(p.Rules, remembers) })
+		},
+		"a resource that is listed twice counts once, and an unknown one is passed over": func(x *worded) bool {
+			x.s.Unavailable = slices.Concat(x.s.Unavailable, x.s.Unavailable, []string{"nobody"})
+			x.s.DeletedResources = slices.Concat(x.s.DeletedResources, x.s.DeletedResources, []string{"nobody"})
+			x.s.Active = maps.Clone(x.s.Active)
+			for pool, holders := range x.s.Active {
+				x.s.Active[pool] = slices.Concat(holders, holders)
+			}
+			return true
+		},
+		"an instant before the year 1 counts as missing": func(x *worded) bool {
+			unset := func(at *time.Time) {
+				if at.IsZero() {
+					*at = time.Date(0, 6, 1, 0, 0, 0, 0, time.UTC)
+				}
+			}
+			x.s.Overrides, x.s.Freezes, x.policies = slices.Clone(x.s.Overrides), slices.Clone(x.s.Freezes), slices.Clone(x.policies)
+			for i := range x.s.Targets {
+				t := &x.s.Targets[i]
+				unset(&t.JoinedAt)
+				unset(&t.OutdatedAt)
+				for k := range t.Jobs {
+					unset(&t.Jobs[k].CompletedAt)
+				}
+			}
+			for k := range x.s.Overrides {
+				unset(&x.s.Overrides[k].ExpiresAt)
+			}
+			for k := range x.s.Freezes {
+				unset(&x.s.Freezes[k].ExpiresAt)
+			}
+			for i := range x.policies {
+				x.policies[i].Rules = slices.Clone(x.policies[i].Rules)
+				for k := range x.policies[i].Rules {
+					unset(&x.policies[i].Rules[k].CreatedAt)
+				}
+			}
+			return true
+		},
+		"an ended job without an end has ended when it was created": func(x *worded) bool {
+			edited := false
+			for i := range x.s.Targets {
+				for k := range x.s.Targets[i].Jobs {
+					if j := &x.s.Targets[i].Jobs[k]; j.Status.Terminal() && j.CompletedAt.IsZero() {
+						j.CompletedAt, edited = j.CreatedAt, true
+					}
+				}
+			}
+			return edited
+		},
+		"the rule of a host that allows everything": func(x *worded) bool {
+			x.options = append(slices.Clone(x.options), rollout.WithRule(idle{}))
+			return true
+		},
+		"the widest scope": func(x *worded) bool {
+			x.options = append(slices.Clone(x.options), rollout.WithMaxScope(func(rollout.Version, rollout.TargetID) bool { return true }))
+			return true
+		},
+		"no approvals are needed": func(x *worded) bool {
+			x.with(rollout.Rule{AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(0)}})
+			return true
+		},
+		"every version is selected": func(x *worded) bool {
+			x.with(rollout.Rule{VersionSelector: &rollout.VersionSelector{Selector: "true"}})
+			return true
+		},
+		"all may fail": func(x *worded) bool {
+			x.with(rollout.Rule{FailureBudget: &rollout.FailureBudget{MaxFailures: concurrency.Percent(100)}})
+			return true
+		},
+	}
+}
+
+// TestWhatChangesNothing: what by the documentation changes no plan changes none, whatever else
+// there is. Only diagnostics tell of it.
+func TestWhatChangesNothing(t *testing.T) {
+	t.Parallel()
+	env, seen, edits := newRemembering(t), testkit.Tally{}, meaningless()
+	names := slices.Sorted(maps.Keys(edits))
+	checkWorlds(t, env, seen, 50, nil, func(t *rapid.T, w *world) {
+		for _, name := range names {
+			x := &worded{s: cloneFleet(w.s), policies: w.policies, options: w.options, now: w.now}
+			if !chance(t, name, 40) || !edits[name](x) {
+				continue
+			}
+			seen[name]++
+			set, err := rollout.Compile(x.policies, env, x.options...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := set.Plan(x.s, x.now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := w.plan
+			before.Diagnostics, plan.Diagnostics = nil, nil
+			before.Next, plan.Next = time.Time{}, time.Time{} // a further rule may have something to look at then
+			if diff := cmp.Diff(text(t, before), text(t, plan)); diff != "" {
+				t.Fatalf("%s: %s\n%v", name, diff, w)
+			}
+		}
+	}, names...)
+}
