@@ -490,3 +490,39 @@ func TestNotDueUntilAMemberIsTooOld(t *testing.T) {
 		}
 	}
 }
+
+// TestServedRunsAreNoObstacle: what forbids a start of a member that is at work with the very version
+// that the next group has for it does not keep that group from being merged: nothing starts for it.
+func TestServedRunsAreNoObstacle(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}}`))
+	for _, row := range []struct {
+		why    string
+		edit   func(*rollout.Snapshot) // before the freeze of b
+		merged bool
+	}{
+		{"b has what the group has for it in progress", func(*rollout.Snapshot) {}, true},
+		{"the group has a newer one", func(s *rollout.Snapshot) {
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
+		}, false},
+		{"it was outdated before that run began", func(s *rollout.Snapshot) { s.Targets[1].OutdatedAt = t0 }, true},
+		{"b needs one more run of it", func(s *rollout.Snapshot) { s.Targets[1].OutdatedAt = minute(1) }, false},
+		{"its run is over, and failed", func(s *rollout.Snapshot) {
+			s.Targets[1].Jobs[0].Status, s.Targets[1].Jobs[0].CompletedAt = rollout.JobFailure, minute(1)
+		}, false},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+		s.Targets[0].Jobs[0].Status, s.Targets[0].Jobs[0].CompletedAt = rollout.JobSuccessful, minute(1)
+		s.Targets[0].Current = "v2"
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: minute(1)})
+		row.edit(&s)
+		s.Freezes = []rollout.Freeze{{ID: "z", Deployment: "b", CreatedAt: minute(1), CreatedBy: "bob", Reason: "INC-7"}}
+		plan := mustPlan(t, set, s, minute(2))
+		merged := slices.ContainsFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupMerged })
+		wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
+		if waits := wait.Blockers[0].String() == "bracket_waits_for_members, waits for b on r1"; merged != row.merged || waits != row.merged {
+			t.Errorf("%s: merged %t, starts %q, waits %v", row.why, merged, started(plan), wait)
+		}
+	}
+}

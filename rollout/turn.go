@@ -71,6 +71,7 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time.Time {
 	w, b := s.w, s.bracket
 	runs, before := b.runs[pending.from:pending.to], pending.blockers
+	merges := s.group.Rule.OverlapStrategy == bracket.Merge && open != nil
 	brings := w.merged(b, s.group, open, runs)
 	due := s.group.ReadyAt
 	var at time.Time
@@ -95,6 +96,9 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 				pending.timed = w.once(pending.timed, verdict)
 				due = later(due, verdict.Until)
 			}
+		}
+		if merges && w.served(open, run) {
+			continue
 		}
 		if t := &w.targets[run.target]; t.current == missing || t.busy || w.frozenAt(run.target) || !s.quiet(run.target) {
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, brings, false)
@@ -165,6 +169,14 @@ func (w *work) tooOldAt(run pendingRun) (at time.Time) {
 		at = sooner(at, until)
 	}
 	return at
+}
+
+// served reports whether a run of a group that is merged into an open execution is one that is in
+// progress there: nothing starts for it, so nothing that forbids a start is in the way.
+func (w *work) served(open *bracket.Execution, run pendingRun) bool {
+	t := &w.targets[run.target]
+	m := memberIn(open, t.Deployment)
+	return w.comes(open, run) && m.Purpose != bracket.Rollback && m.RunVersion == "" && !m.StartedAt.Before(t.OutdatedAt)
 }
 
 // merged returns the runs of a group with the versions that its members have afterwards if the
