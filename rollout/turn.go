@@ -50,7 +50,11 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 			}
 		}
 		pending.blockers = w.closes(pending.blockers, resource, b)
-		instants[n] = schedule.dueOn(pending, walk.open(id))
+		held, open := len(pending.blockers) > 0, walk.open(id) // held whoever runs
+		instants[n] = schedule.dueOn(pending, open)
+		if len(pending.blockers) > 0 && pending.due.IsZero() && !held {
+			pending.due = schedule.dueWithout(pending, open)
+		}
 	}
 	return instants
 }
@@ -70,7 +74,7 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 // resource, or nil.
 func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time.Time {
 	w, b := s.w, s.bracket
-	runs, before := b.runs[pending.from:pending.to], pending.blockers
+	runs := b.runs[pending.from:pending.to]
 	merges := s.group.Rule.OverlapStrategy == bracket.Merge && open != nil
 	brings := w.merged(b, s.group, open, runs)
 	due := s.group.ReadyAt
@@ -110,8 +114,6 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 	if len(pending.blockers) > 0 {
 		if until, _ := opener(pending.blockers); !until.IsZero() {
 			pending.due = w.openFrom(runs, later(due, until))
-		} else if len(before) == 0 { // these hold whoever runs
-			pending.due = s.dueWithout(pending, open)
 		}
 		return time.Time{}
 	}
@@ -134,7 +136,7 @@ func (s *schedule) dueWithout(pending *pendingResource, open *bracket.Execution)
 		}
 	}
 	slices.SortFunc(ends, time.Time.Compare)
-	for _, end := range ends {
+	for _, end := range slices.CompactFunc(ends, time.Time.Equal) {
 		rest := pendingResource{resource: pending.resource, from: int32(len(b.runs))}
 		for _, run := range runs {
 			if own := w.tooOldAt(run); own.IsZero() || own.After(end) {
