@@ -77,16 +77,18 @@ func TestSeveralWaitForARelease(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		why, depends, match, want string
+		events                    int
 	}{
-		{"one may come", "version.tag == 'v2'", "any", "b on r1 or c on r1"},
-		{"none may come", "version.tag == 'v9'", "any", "a new version of b or a new version of c or b on r1 or c on r1"},
-		{"both are needed, and one may come", "version.tag == 'v2'", "all", "a new version of c or b on r1 or c on r1"},
+		{"one may come", "version.tag == 'v2'", `"any"`, "b on r1 or c on r1", 2},
+		{"none may come", "version.tag == 'v9'", `"any"`, "a new version of b or a new version of c or b on r1 or c on r1", 4},
+		{"both are needed, and one may come", "version.tag == 'v2'", `"all"`, "a new version of c or b on r1 or c on r1", 3},
+		{"in two environments each is named once", "version.tag == 'v9'", `"any","anyEnvironment":true`, "a new version of b or a new version of c or b on r1 in prod or c on r1 in prod or b on r1 in staging or c on r1 in staging", 6},
 	} {
-		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1"}})
-		rule := fmt.Sprintf(`{"id":"D","deploymentDependency":{"dependsOn":"deployment.name in ['b', 'c'] && %s","appliesTo":"deployment.name == 'a'","match":%q}}`, row.depends, row.match)
+		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1"}}), "staging")
+		rule := fmt.Sprintf(`{"id":"D","deploymentDependency":{"dependsOn":"deployment.name in ['b', 'c'] && %s","appliesTo":"deployment.name == 'a'","match":%s}}`, row.depends, row.match)
 		wait, _ := mustPlan(t, compile(t, policy(rule)), s, t0).Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
-		if len(wait.Blockers) != 1 || !strings.HasSuffix(wait.Blockers[0].String(), "waits for "+row.want) {
-			t.Errorf("%s: %v, want %q", row.why, wait, row.want)
+		if len(wait.Blockers) != 1 || !strings.HasSuffix(wait.Blockers[0].String(), "waits for "+row.want) || len(wait.Blockers[0].On) != row.events {
+			t.Errorf("%s: %v, want %q, %d events", row.why, wait, row.want, row.events)
 		}
 	}
 }

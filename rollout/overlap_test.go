@@ -436,7 +436,7 @@ func TestMergedLaterWaitsWithItsVersions(t *testing.T) {
 // version of that member has succeeded too long ago elsewhere: then it begins without the member.
 func TestNotDueUntilAMemberIsTooOld(t *testing.T) {
 	t.Parallel()
-	const members = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'c']","readinessMode":"immediate","memberRoles":{}}}`
+	const members = `{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'c', 'e']","readinessMode":"immediate","memberRoles":{}}}`
 	const fourHours = `,"maximumAgeHours":4`
 	needs := func(who string) string {
 		return `,{"id":"d-` + who + `","deploymentDependency":{"dependsOn":"deployment.name == 'x' && version.tag == 'v2'","appliesTo":"deployment.name == '` + who + `'"}}`
@@ -453,14 +453,19 @@ func TestNotDueUntilAMemberIsTooOld(t *testing.T) {
 		{why: "an override lets c past that rule", rules: needs("c"), age: fourHours, overridden: true},
 		{why: "a needs the same, and does not get too old", rules: needs("c") + needs("a"), age: fourHours},
 		{why: "a alone needs it", rules: needs("a"), age: fourHours},
+		{why: "e needs the same, and succeeded later", rules: needs("c") + needs("e"), age: fourHours, after: 3 * time.Hour},
 		{why: "then its window has yet to open", rules: needs("c") + `,{"deploymentWindow":{"weekly":{"days":["wed"],"start":"02:00","end":"05:00"}}}`, age: fourHours, after: 2 * time.Hour},
 	} {
-		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "x": {"v1"}}), "staging")
+		s := inEnvironments(fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "e": {"v1", "v2"}, "x": {"v1"}}), "staging")
 		set := compile(t, `[{"name":"p","selector":"environment.name == 'prod'","rules":[`+members+row.rules+`]},
-			{"name":"q","selector":"environment.name == 'prod' && deployment.name == 'c'","rules":[{"id":"s","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"`+row.age+`}}]}]`)
+			{"name":"q","selector":"environment.name == 'prod' && deployment.name in ['c', 'e']","rules":[{"id":"s","environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"`+row.age+`}}]}]`)
 		for i := range s.Targets {
-			if own := &s.Targets[i]; own.Environment == "staging" && own.Deployment == "c" {
+			switch own := &s.Targets[i]; {
+			case own.Environment != "staging":
+			case own.Deployment == "c":
 				own.Jobs = []rollout.Job{ran("v2", rollout.JobSuccessful, -180)}
+			case own.Deployment == "e":
+				own.Jobs = []rollout.Job{ran("v2", rollout.JobSuccessful, -60)}
 			}
 		}
 		if row.overridden {
