@@ -62,3 +62,18 @@ func TestCodes(t *testing.T) {
 		}
 	}
 }
+
+// TestFaultsAreFlat: the faults of a snapshot and those of the candidates are in one list, so that
+// whoever shows every fault takes the error apart once.
+func TestFaultsAreFlat(t *testing.T) {
+	_, err := Plan(Snapshot{Pools: []Pool{{}, {}}}, make([]Candidate, 3), epoch)
+	list := err.(interface{ Unwrap() []error }).Unwrap()
+	if len(list) < 5 {
+		t.Errorf("%d faults: %v", len(list), err)
+	}
+	for _, one := range list {
+		if _, ok := one.(*FieldError); !ok {
+			t.Errorf("%T: %v", one, one)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package rollout
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -45,7 +44,7 @@ func (s *PolicySet) Check(snapshot Snapshot) error {
 	for _, cycle := range w.versionCycles() {
 		f.list = append(f.list, cycle)
 	}
-	return strictjson.Join(slices.Concat(strictjson.Parts(w.cycles()), strictjson.Parts(w.bracketFaults()), f.list)...)
+	return strictjson.Join(append([]error{w.cycles(), w.bracketFaults()}, f.list...)...)
 }
 
 // bracketFaults returns what package bracket would refuse of the members, and targets that are

@@ -75,7 +75,7 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time.Time {
 	w, b := s.w, s.bracket
 	runs := b.runs[pending.from:pending.to]
-	merges := s.group.Rule.OverlapStrategy == bracket.Merge && open != nil
+	merges := s.group.Rule.OverlapStrategy == bracket.Merge
 	brings := w.merged(b, s.group, open, runs)
 	due := s.group.ReadyAt
 	var at time.Time
@@ -176,9 +176,12 @@ func (w *work) tooOldAt(run pendingRun) (at time.Time) {
 // served reports whether a run of a group that is merged into an open execution is one that is in
 // progress there: nothing starts for it, so nothing that forbids a start is in the way.
 func (w *work) served(open *bracket.Execution, run pendingRun) bool {
+	if !w.comes(open, run) {
+		return false
+	}
 	t := &w.targets[run.target]
 	m := memberIn(open, t.Deployment)
-	return w.comes(open, run) && m.Purpose != bracket.Rollback && m.RunVersion == "" && !m.StartedAt.Before(t.OutdatedAt)
+	return m.Purpose != bracket.Rollback && m.RunVersion == "" && !m.StartedAt.Before(t.OutdatedAt)
 }
 
 // merged returns the runs of a group with the versions that its members have afterwards if the

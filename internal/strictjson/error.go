@@ -90,18 +90,29 @@ func More(n int) error {
 func (j *joined) Unwrap() []error { return j.list }
 
 // Join is errors.Join of faults, some of which come from [About], with a text that is bounded.
-// Callers see the faults as they were before About.
+// Callers see the faults as they were before About. What Join has joined before is taken apart, so
+// that one list has all faults.
 func Join(faults ...error) error {
-	faults = slices.DeleteFunc(slices.Clone(faults), func(fault error) bool { return fault == nil })
 	if len(faults) == 0 {
 		return nil
 	}
-	j := &joined{make([]error, len(faults)), make([][]string, len(faults))}
-	for i, fault := range faults {
-		for own, ok := fault.(*about); ok; own, ok = fault.(*about) {
-			fault, j.fields[i] = own.error, append(j.fields[i], own.fields...)
+	j := &joined{make([]error, 0, len(faults)), make([][]string, 0, len(faults))}
+	for _, fault := range faults {
+		if fault == nil {
+			continue
 		}
-		j.list[i] = fault
+		if own, ok := fault.(*joined); ok {
+			j.list, j.fields = append(j.list, own.list...), append(j.fields, own.fields...)
+			continue
+		}
+		var fields []string
+		for own, ok := fault.(*about); ok; own, ok = fault.(*about) {
+			fault, fields = own.error, append(fields, own.fields...)
+		}
+		j.list, j.fields = append(j.list, fault), append(j.fields, fields)
+	}
+	if len(j.list) == 0 {
+		return nil
 	}
 	return j
 }

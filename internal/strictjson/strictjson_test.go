@@ -338,6 +338,7 @@ func TestJoin(t *testing.T) {
 	}{
 		{"no fault is no error", []error{nil, nil}, 0, ""},
 		{"what is no fault is left out", []error{nil, errColour, nil}, 1, text(1)},
+		{"what was joined before is in the same list", []error{strictjson.Join(faults(60)...), nil, strictjson.Join(faults(41)...)}, 101, text(100) + "\nand one more fault"},
 		{"a hundred are listed", faults(100), 100, text(100)},
 		{"one more is counted", faults(101), 101, text(100) + "\nand one more fault"},
 		{"so are all of very many", faults(2100), 2100, text(100) + "\nand 2000 more faults"},
