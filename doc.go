@@ -4,15 +4,16 @@
 // packages they need, feed them what they observed, and carry out what comes back. This package
 // holds no code: start with the one for your task.
 //
-//	rollout             one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, failure budgets, retries, rollbacks
-//	rollout/staged      stages with approvals and waits around them, as one run that can be stopped and resumed
-//	rollout/rollouttest a whole rollout on a virtual clock, before it starts: timelines, forecasts, what each fault leads to; invariants for tests of hosts
-//	bracket             several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
-//	concurrency         how many resources may be disrupted at once, or begin to be disrupted per hour: limits, rates, pools, slots as leases
-//	selector            what a rule points at: CEL expressions and label selectors, compiled and indexed
-//	partition           Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
-//	surge               rolling updates over numbered replicas that never leave a hole
-//	clock               when something may happen: windows that open or close, in time zones; and the Clock that tells the shells around the planners what time it is
+//	rollout                   one policy over a fleet, one plan: brackets, concurrency, curves, windows, progression, approvals, failure budgets, retries, rollbacks
+//	rollout/staged            stages with approvals and waits around them, as one run that can be stopped and resumed
+//	rollout/rollouttest       a whole rollout on a virtual clock, before it starts: timelines, forecasts, what each fault leads to; invariants for tests of hosts
+//	rollout/staged/stagedtest a staged run on a virtual clock, before it starts or in its middle: timelines and forecasts
+//	bracket                   several deployments on one resource as a unit: drain once, upgrade everything, uncordon once
+//	concurrency               how many resources may be disrupted at once, or begin to be disrupted per hour: limits, rates, pools, slots as leases
+//	selector                  what a rule points at: CEL expressions and label selectors, compiled and indexed
+//	partition                 Fleet-style partitions with readiness thresholds, as documented and as Fleet's controller does it
+//	surge                     rolling updates over numbered replicas that never leave a hole
+//	clock                     when something may happen: windows that open or close, in time zones; and the Clock that tells the shells around the planners what time it is
 //
 // Packages bracket/brackettest and concurrency/concurrencytest test that a host's own store and its
 // own count of jobs keep their promises.

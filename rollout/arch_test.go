@@ -29,6 +29,7 @@ func allowed() map[string][]string {
 		"concurrency/concurrencytest": {"concurrency", "pgregory.net/rapid"}, // kits use the tools of tests
 		"selector":                    {"internal/celtext", "internal/strictjson", "github.com/google/cel-go", "cel.dev/expr"},
 		"internal/celtext":            nil,
+		"internal/chance":             nil,
 		"internal/instant":            nil,
 		"internal/strictjson":         nil,
 		"internal/runid":              {"internal/textkey"},
@@ -43,7 +44,8 @@ func allowed() map[string][]string {
 		"surge":                       {"concurrency", "internal/strictjson", "internal/textkey", "internal/textlist"},
 		"rollout":                     {"bracket", "partition", "surge", "concurrency", "clock", "internal/celtext", "internal/instant", "internal/runid", "internal/strictjson", "internal/textkey", "internal/textlist", "internal/textorder"}, // never selector: importers that bring another matcher do not link CEL
 		"rollout/staged":              {"concurrency", "selector", "clock", "internal/strictjson", "internal/textkey", "internal/textlist"},
-		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/instant", "internal/runid", "internal/textkey", "internal/textlist", "pgregory.net/rapid"},
+		"rollout/staged/stagedtest":   {"rollout/staged", "internal/chance", "internal/instant", "internal/textkey", "internal/textlist"},
+		"rollout/rollouttest":         {"rollout", "bracket", "concurrency", "clock", "internal/chance", "internal/instant", "internal/runid", "internal/textkey", "internal/textlist", "pgregory.net/rapid"},
 	}
 }
 
@@ -59,6 +61,8 @@ func shells() []string {
 		"bracket/brackettest",         // kits
 		"concurrency/concurrencytest", //
 		"rollout/rollouttest",         //
+		"rollout/staged/stagedtest",   //
+		"internal/chance",             //
 		"internal/testkit",            //
 		"internal/golden",             //
 	}
@@ -157,7 +161,7 @@ func TestWhoLinksCEL(t *testing.T) {
 		}
 	}
 	for dir := range imports {
-		if want := dir == "selector" || dir == "partition" || dir == "rollout/staged"; links[dir] != want {
+		if want := dir == "selector" || dir == "partition" || strings.HasPrefix(dir, "rollout/staged"); links[dir] != want {
 			t.Errorf("package %q links CEL: %v, want %v", dir, links[dir], want)
 		}
 	}

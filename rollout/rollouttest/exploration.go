@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/chance"
 	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -55,7 +56,7 @@ func Explore(ctx context.Context, world World, others func(start rollout.Start, 
 			faults = append(faults, further...)
 		}
 		level = make([]explored, len(faults))
-		inParallel(len(faults), &world, func(i int) (ok bool) {
+		chance.InParallel(len(faults), world.workers(), func(i int) (ok bool) {
 			level[i] = explore(ctx, world, faults[i])
 			return level[i].err == nil
 		})

@@ -5,17 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"maps"
-	"math/rand/v2"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/chance"
 	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -66,7 +62,7 @@ func Forecast(ctx context.Context, world World, samples map[string][]Outcome, tr
 			f.world.Fleet.Resources, f.world.Fleet.Targets = ascending(world.Fleet.Resources, world.Fleet.Targets)
 		}
 		rest := f.outcomes[1:]
-		inParallel(len(rest), &world, func(i int) (ok bool) {
+		chance.InParallel(len(rest), world.workers(), func(i int) (ok bool) {
 			f.run(ctx, i+1)
 			return rest[i].err == nil
 		})
@@ -113,30 +109,13 @@ type trialOutcome struct {
 	err       error
 }
 
-// inParallel calls do for 0 to n-1, on all cores, and begins no further one after a failure. A world
-// with a Plan of its own is run once at a time: that may keep something from plan to plan.
-func inParallel(n int, world *World, do func(i int) (ok bool)) {
-	workers := runtime.GOMAXPROCS(0)
-	if world.Plan != nil {
-		workers = 1
+// workers is how many runs of the world there are at once. A world with a Plan of its own is run once
+// at a time: that may keep something from plan to plan.
+func (w *World) workers() int {
+	if w.Plan != nil {
+		return 1
 	}
-	var next atomic.Int64
-	var failed atomic.Bool
-	var all sync.WaitGroup
-	for range min(workers, n) {
-		all.Go(func() {
-			for !failed.Load() {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if !do(i) {
-					failed.Store(true)
-				}
-			}
-		})
-	}
-	all.Wait()
+	return runtime.GOMAXPROCS(0)
 }
 
 // run runs one trial.
@@ -154,7 +133,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 			own.unsampled[start.Deployment] = true
 			return job(start, attempt)
 		}
-		return drawn[draw(f.seed, uint64(trial), start.Run, len(drawn))]
+		return drawn[chance.Draw(f.seed, uint64(trial), start.Run, len(drawn))]
 	}
 	found := func(start rollout.Start, attempt int, of *rollout.Job, at time.Time) Outcome {
 		if len(f.samples[start.Deployment]) == 0 {
@@ -168,7 +147,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		if len(drawn) == 0 {
 			return Outcome{Verification: rollout.VerificationRunning}
 		}
-		return drawn[draw(f.seed, uint64(trial), name, len(drawn))]
+		return drawn[chance.Draw(f.seed, uint64(trial), name, len(drawn))]
 	}
 	r, err := world.play(ctx, world.Trust, found)
 	own.Trial, own.start, own.err = r.trial(), r.timeline.Start, err
@@ -185,14 +164,6 @@ func (r *running) trial() Trial {
 		own.Left, own.Hanging, own.CutOff = r.left(), len(t.Running) > 0, t.CutOff
 	}
 	return own
-}
-
-// draw picks one of n for a run in a trial. Each run has its own generator, so what one job draws
-// does not affect the others.
-func draw(seed, trial uint64, run string, n int) int {
-	h := fnv.New64a()
-	fmt.Fprintf(h, "%d/%s", trial, run)
-	return rand.New(rand.NewPCG(seed, h.Sum64())).IntN(n)
 }
 
 // Prediction is the outcome of a forecast. A trial is done once nothing waits, on no target and for
@@ -251,22 +222,12 @@ func (p Prediction) Finish(q float64) (time.Time, bool) {
 			done = append(done, trial.Finish)
 		}
 	}
-	k := share(q, len(p.Trials))
+	k := chance.Share(q, len(p.Trials))
 	if k >= len(done) {
 		return time.Time{}, false
 	}
 	slices.SortFunc(done, time.Time.Compare)
 	return done[k], true
-}
-
-// share returns the index, in ascending order, of the first of n values by which a share q of all
-// is reached; n if there is none.
-func share(q float64, n int) int {
-	if !(q >= 0) {
-		return n
-	}
-	// Divided as in DoneBy: a product such as 0.07 * 100 is rounded to above 7.
-	return sort.Search(n, func(k int) bool { return float64(k+1)/float64(n) >= q })
 }
 
 // DoneBy returns the share of the trials, from 0 to 1, that were done at an instant: the chance to
@@ -300,7 +261,7 @@ func (p Prediction) halted() (n int) {
 // Peak returns how many resources a share q of all trials had in disruption at once, at most: in so
 // many trials it was never more. It is 0 for a q outside 0 to 1.
 func (p Prediction) Peak(q float64) int {
-	k := share(q, len(p.Trials))
+	k := chance.Share(q, len(p.Trials))
 	if k >= len(p.Trials) {
 		return 0
 	}
@@ -310,18 +271,6 @@ func (p Prediction) Peak(q float64) int {
 	}
 	slices.Sort(peaks)
 	return peaks[k]
-}
-
-// percent returns how much n is of all. It is 0 % of none alone, and 100 % of all of them alone.
-func percent(n, all int) string {
-	switch share := 100 * float64(n) / float64(all); {
-	case n > 0 && share < 1:
-		return "less than 1 %"
-	case n < all && share > 99:
-		return "more than 99 %"
-	default:
-		return fmt.Sprintf("%.0f %%", share)
-	}
 }
 
 // why lists what the trial ended with if it was not done.
@@ -410,7 +359,7 @@ func (p Prediction) String() string {
 			fmt.Fprintf(&b, "done, %-9s %s\n", row.name+":", p.when(row.q))
 		}
 	}
-	fmt.Fprintf(&b, "%s: %s%s\n", p.undone(), percent(p.halted(), len(p.Trials)), p.why())
+	fmt.Fprintf(&b, "%s: %s%s\n", p.undone(), chance.Percent(p.halted(), len(p.Trials)), p.why())
 	fmt.Fprintf(&b, "at most %s in flight at once", textlist.Counted(p.Peak(1), "resource"))
 	if half := p.Peak(0.5); half < p.Peak(1) {
 		fmt.Fprintf(&b, ", in half of the trials at most %d", half)

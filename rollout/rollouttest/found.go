@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/chance"
 	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/rollout"
@@ -125,18 +126,7 @@ func remaining(samples []Outcome, job *rollout.Job, at time.Time) (left []Outcom
 			return o.VerifiedAfter
 		}
 	}
-	var longest time.Duration
-	for _, o := range samples {
-		longest = max(longest, length(o))
-	}
-	age := at.Sub(since)
-	late = len(samples) > 0 && longest <= age
-	for _, o := range samples {
-		if length(o) > age || length(o) == longest {
-			left = append(left, o)
-		}
-	}
-	return left, late
+	return chance.Longer(samples, length, at.Sub(since))
 }
 
 // nameOf returns the run id of a job, or its target if it has none.

@@ -7,7 +7,8 @@
 //	run, result, err = staged.Step(run, input, now)              // as often as something happens, and at result.Next
 //
 // The package performs no I/O, starts no goroutine, reads no clock, and never changes a run: a step
-// returns the next one.
+// returns the next one. Package stagedtest plays a whole run on a virtual clock, and forecasts when it
+// is over.
 //
 // The strategy is that of KubeFleet's staged update, unchanged. Stages are ordered and select
 // targets by labels. Within each stage a limited number of targets is in progress. An approval may

@@ -1,0 +1,80 @@
+// Package chance is what forecasts share: they play a world many times with what is drawn from
+// samples, and tell which share of the trials was done by when.
+package chance
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Draw picks one of n for a task in a trial. Each task has its own generator, so what one draws does
+// not affect the others.
+func Draw(seed, trial uint64, task string, n int) int {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%d/%s", trial, task)
+	return rand.New(rand.NewPCG(seed, h.Sum64())).IntN(n)
+}
+
+// Share returns the index, in ascending order, of the first of n values by which a share q of all is
+// reached; n if there is none. Nothing is interpolated: a value between those of two trials would
+// promise what neither of them kept.
+func Share(q float64, n int) int {
+	if !(q >= 0) {
+		return n
+	}
+	// Divided and not multiplied: a product such as 0.07 * 100 is rounded to above 7.
+	return sort.Search(n, func(k int) bool { return float64(k+1)/float64(n) >= q })
+}
+
+// Percent returns how much n is of all. It is 0 % of none alone, and 100 % of all of them alone.
+func Percent(n, all int) string {
+	switch share := 100 * float64(n) / float64(all); {
+	case n > 0 && share < 1:
+		return "less than 1 %"
+	case n < all && share > 99:
+		return "more than 99 %"
+	default:
+		return fmt.Sprintf("%.0f %%", share)
+	}
+}
+
+// InParallel calls do for 0 to n-1, by so many workers, and begins no further one after a failure.
+func InParallel(n, workers int, do func(i int) (ok bool)) {
+	var next atomic.Int64
+	var failed atomic.Bool
+	var all sync.WaitGroup
+	for range min(workers, n) {
+		all.Go(func() {
+			for !failed.Load() {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if !do(i) {
+					failed.Store(true)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// Longer returns the samples of which something may still become one that has lasted for age: those
+// that are longer. If none is, late is true, and the longest remain.
+func Longer[T any](samples []T, length func(T) time.Duration, age time.Duration) (left []T, late bool) {
+	var longest time.Duration
+	for _, s := range samples {
+		longest = max(longest, length(s))
+	}
+	for _, s := range samples {
+		if own := length(s); own > age || own == longest {
+			left = append(left, s)
+		}
+	}
+	return left, len(samples) > 0 && longest <= age
+}

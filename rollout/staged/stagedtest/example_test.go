@@ -1,0 +1,138 @@
+package stagedtest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/rollout/staged/stagedtest"
+)
+
+// exampleRun returns a run over two canaries and six clusters in production.
+func exampleRun() (*staged.Run, error) {
+	var strategy staged.Strategy
+	err := json.Unmarshal([]byte(`{"stages": [
+		{"name": "canary", "labelSelector": {"matchLabels": {"ring": "canary"}}, "maxConcurrency": 1,
+			"afterStageTasks": [{"type": "TimedWait", "waitTime": "1h"}, {"type": "Approval"}]},
+		{"name": "production", "labelSelector": {"matchLabels": {"ring": "production"}}, "maxConcurrency": "50%", "maxFailures": 1}
+	]}`), &strategy)
+	if err != nil {
+		return nil, err
+	}
+	var fleet staged.Fleet
+	for _, name := range []string{"can-1", "can-2", "ams", "fra", "lon", "nyc", "sin", "syd"} {
+		ring := "production"
+		if name[:3] == "can" {
+			ring = "canary"
+		}
+		fleet.Targets = append(fleet.Targets, staged.Target{Name: name, Labels: map[string]string{"ring": ring}})
+	}
+	spec := staged.Spec{Name: "web-v2", PlacementName: "web", StagedRolloutStrategyName: "rings", ResourceSnapshotIndex: "2", State: staged.StateRun}
+	return staged.Compile(strategy, spec, fleet, staged.Options{OnFailure: staged.Hold})
+}
+
+// A run is seen before it starts: one cluster fails, and is retried by whoever is on call.
+func ExampleWorld_Run() {
+	run, err := exampleRun()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	world := stagedtest.World{
+		StagedRun: run,
+		Start:     time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC),
+		Target: func(action staged.Action) stagedtest.Outcome {
+			if action.Target == "can-1" && action.Token.Attempt == 1 {
+				return stagedtest.Outcome{After: 2 * time.Minute, Health: staged.HealthFailed}
+			}
+			return stagedtest.Outcome{After: 4 * time.Minute}
+		},
+		Approval: stagedtest.ApproveAfter(15 * time.Minute),
+		React: func(run *staged.Run, result staged.Result, now time.Time) (changes []stagedtest.Change) {
+			for _, e := range result.Events {
+				if e.Kind == staged.EventTarget && e.To == staged.Failed.String() {
+					failed, _ := run.Target(e.Target)
+					changes = append(changes, stagedtest.Give(now.Add(30*time.Minute), staged.Command{Kind: staged.CommandRetry, Target: failed.Name, Attempt: failed.Attempt}))
+				}
+			}
+			return changes
+		},
+	}
+	timeline, err := world.Run(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(timeline)
+	// Output:
+	// from 2026-03-10 08:00:00 on
+	//        +0s  canary: Updating
+	//        +0s  canary: can-1 started
+	//        +0s  run: Progressing
+	//        +2m  canary: can-1 failed (reported_failed)
+	//        +2m  run: Held
+	//       +32m  canary: can-1 retried
+	//       +32m  canary: can-1 started
+	//       +32m  run: Progressing
+	//       +36m  canary: can-1 done
+	//       +36m  canary: can-2 started
+	//       +40m  canary: can-2 done
+	//       +40m  canary: WaitingAfter
+	//       +40m  canary: wait running
+	//       +40m  canary: approval after requested
+	//       +40m  run: Waiting
+	//       +55m  canary: approval after approved
+	//     +1h40m  canary: wait elapsed
+	//     +1h40m  canary: Succeeded
+	//     +1h40m  production: Updating
+	//     +1h40m  production: ams, fra, lon started
+	//     +1h40m  run: Progressing
+	//     +1h44m  production: ams, fra, lon done
+	//     +1h44m  production: nyc, sin, syd started
+	//     +1h48m  production: nyc, sin, syd done
+	//     +1h48m  production: WaitingAfter
+	//     +1h48m  production: Succeeded
+	//     +1h48m  run: Succeeded
+	// canary: Succeeded, 2 done, from +0s to +1h40m, at most 1 at once
+	// production: Succeeded, 6 done, from +1h40m to +1h48m, at most 3 at once
+	// Succeeded after 1h48m
+}
+
+// How long does it take, by what past runs have shown? People are slower than clusters, and one
+// update in fifty fails.
+func ExampleForecast() {
+	run, err := exampleRun()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	updates := []stagedtest.Outcome{{After: 6 * time.Minute, Health: staged.HealthFailed}}
+	for n := range 49 {
+		updates = append(updates, stagedtest.Outcome{After: time.Duration(3*60+n*10) * time.Second})
+	}
+	samples := stagedtest.Samples{
+		Targets:   map[string][]stagedtest.Outcome{"": updates},
+		Approvals: map[string][]stagedtest.Answer{"canary": {{After: 5 * time.Minute}, {After: 40 * time.Minute}, {After: 3 * time.Hour}}},
+	}
+	world := stagedtest.World{StagedRun: run, Start: time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)}
+	prediction, err := stagedtest.Forecast(context.Background(), world, samples, 500, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(prediction)
+	fmt.Printf("done before noon: %.0f %%\n", 100*prediction.DoneBy(time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)))
+	// Output:
+	// 500 trials from 2026-03-10 08:00:00 on
+	// done, earliest: 2026-03-10 09:20:00 (+1h20m)
+	// done, median:   2026-03-10 09:35:00 (+1h35m)
+	// done, 90 %:     2026-03-10 11:35:50 (+3h35m50s)
+	// done, latest:   not reached
+	// not done: 6 %: Held in 30 trials
+	// stage       closed, median  90 %       at once, at most
+	// canary      +1h17m40s       +3h18m     1
+	// production  +1h35m          +3h35m50s  3
+	// done before noon: 94 %
+}

@@ -1,0 +1,340 @@
+package stagedtest
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/instant"
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// maxAttempts bounds the attempts at one target in a world without end, and maxAtOnce the steps at
+// one instant, so that a world that never comes to rest is an error and not a test that never ends.
+const (
+	maxAttempts = 1000
+	maxAtOnce   = 10_000
+)
+
+// running is a world in motion.
+type running struct {
+	World
+	found foundAs
+	now   time.Time
+	run   *staged.Run
+
+	coming   agenda
+	numbered int                // of what was put on the agenda
+	attempts map[string]attempt // by target: the last one that was carried out
+	seen     []staged.Observation
+	asked    map[request]bool
+	recorder
+}
+
+// attempt is one start or removal that the world has carried out.
+type attempt struct {
+	token   staged.Token
+	outcome Outcome
+}
+
+// request is one request for an approval. After an approval that was not needed any more, the next
+// one at the same place is another.
+type request struct {
+	stage int
+	side  staged.Side
+	since time.Time
+}
+
+func (w World) begin() (*running, error) {
+	if w.StagedRun == nil || w.StagedRun.Phase() == "" {
+		return nil, fmt.Errorf("World.StagedRun is required: %w", staged.ErrNoRun)
+	}
+	if instant.Unset(w.Start) {
+		w.Start = w.StagedRun.Time()
+	}
+	if w.Start.IsZero() {
+		return nil, errors.New("World.Start is required: the run has not begun")
+	}
+	w.Start = w.Start.UTC()
+	if last := w.StagedRun.Time(); w.Start.Before(last) {
+		return nil, fmt.Errorf("World.Start, %s, lies before the last step of the run, %s", shown(w.Start), shown(last))
+	}
+	if instant.Unset(w.End) {
+		w.End = time.Time{}
+	}
+	if !w.End.IsZero() && w.End.Before(w.Start) {
+		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", shown(w.End), shown(w.Start))
+	}
+	if w.step == nil {
+		w.step = staged.Step
+	}
+	if w.Target == nil {
+		w.Target = ReadyAfter(time.Minute)
+	}
+	r := &running{World: w, now: w.Start, run: w.StagedRun, attempts: map[string]attempt{}, asked: map[request]bool{}}
+	for k, change := range w.Changes {
+		if change.Do == nil {
+			return nil, fmt.Errorf("World.Changes[%d].Do is required: what happens", k)
+		}
+		r.await(change.At, happening{change: &w.Changes[k]})
+	}
+	return r, nil
+}
+
+func (w World) play(ctx context.Context, found foundAs) (Timeline, error) {
+	r, err := w.begin()
+	if err != nil {
+		return Timeline{CutOff: true}, fmt.Errorf("stagedtest: %w", err)
+	}
+	r.found = found
+	r.recorder.begin(r.Start, r.run)
+	if err = r.takeOver(); err == nil {
+		err = r.play(ctx)
+	}
+	r.timeline.CutOff = r.timeline.CutOff || err != nil
+	r.finish(r.run)
+	return r.timeline, err
+}
+
+func (r *running) play(ctx context.Context) error {
+	atOnce := 0
+	for {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("stagedtest: stopped at %s: %w", shown(r.now), err)
+		}
+		if atOnce++; atOnce > maxAtOnce {
+			return fmt.Errorf("stagedtest: %d steps at %s: the clock stands still: let something take time", maxAtOnce, shown(r.now))
+		}
+		next, err := r.step()
+		if err != nil {
+			return err
+		}
+		if r.run.Phase().Terminal() {
+			return nil
+		}
+		if len(r.seen) > 0 {
+			continue // what was carried out is observed at once
+		}
+		if len(r.coming) > 0 && (next.IsZero() || r.coming[0].at.Before(next)) {
+			next = r.coming[0].at
+		}
+		if next.IsZero() || next.UTC().Year() > lastYear {
+			return nil
+		}
+		if !r.End.IsZero() && next.After(r.End) {
+			r.timeline.CutOff = true
+			return nil
+		}
+		if next.After(r.now) {
+			r.now, atOnce = next.UTC(), 0
+		}
+	}
+}
+
+// lastYear is the last one in which there can be a step.
+const lastYear = 2261
+
+// step takes one step with everything that is due, and carries out its actions. It returns when the
+// next step is if nothing happens before.
+func (r *running) step() (time.Time, error) {
+	input := r.happen()
+	next, result, err := r.World.step(r.run, input, r.now)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("stagedtest: step at %s: %w", shown(r.now), err)
+	}
+	r.run = next
+	if result.Changed && r.Store != nil {
+		kept, err := r.Store(next)
+		if err == nil && (kept == nil || kept.Spec().ID != next.Spec().ID) {
+			err = errors.New("World.Store returns no run, or one with another ID")
+		}
+		if err != nil {
+			return time.Time{}, fmt.Errorf("stagedtest: store at %s: %w", shown(r.now), err)
+		}
+		r.run = kept
+	}
+	r.record(r.now, r.run, result.Events)
+	if !r.Trust {
+		if err := r.check(next, result); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if r.React != nil {
+		for _, change := range r.React(r.run, result, r.now) {
+			if change.Do == nil {
+				return time.Time{}, fmt.Errorf("stagedtest: World.React at %s returns a change without Do: what happens", shown(r.now))
+			}
+			r.await(change.At, happening{change: &change})
+		}
+	}
+	for _, action := range result.Actions {
+		if err := r.carryOut(action, r.now); err != nil {
+			return time.Time{}, err
+		}
+	}
+	return result.Next, nil
+}
+
+// carryOut carries out an action that asks for something new, and decides what comes of it. since is
+// when the attempt or the request began.
+func (r *running) carryOut(action staged.Action, since time.Time) error {
+	if action.Kind == staged.RequestApproval {
+		return r.ask(action)
+	}
+	own := r.attempts[action.Target]
+	if own.token == action.Token {
+		return nil
+	}
+	if n := action.Token.Attempt; n > maxAttempts && r.End.IsZero() {
+		return fmt.Errorf("stagedtest: attempt %d at target %s, and no end: the world may never come to rest: give it World.End", n, action.Target)
+	}
+	outcome, err := r.outcomeOf(action, since)
+	if err != nil {
+		return err
+	}
+	r.attempts[action.Target] = attempt{action.Token, outcome}
+	if end := since.Add(outcome.After); !outcome.hangs() {
+		if !end.After(r.now) {
+			r.seen = append(r.seen, r.observed(action.Token, outcome))
+			return nil
+		}
+		r.await(end, happening{ends: action.Token})
+	}
+	r.seen = append(r.seen, r.observed(action.Token, Outcome{Health: staged.HealthProgressing}))
+	return nil
+}
+
+// observed is what is seen of an attempt once it has come to an outcome.
+func (r *running) observed(token staged.Token, o Outcome) staged.Observation {
+	health := cmp.Or(o.Health, staged.HealthReady)
+	seen := staged.Observation{Target: token.Target, Version: r.run.Version(), Health: health, Token: token}
+	if token.Kind == staged.Remove {
+		seen.Version, seen.Gone = "", health == staged.HealthReady
+	}
+	return seen
+}
+
+// ask finds out how a request is answered, and when.
+func (r *running) ask(action staged.Action) error {
+	since := r.now
+	if s, ok := stageOf(r.run, action.Stage); ok {
+		gate := s.Before
+		if action.Side == staged.After {
+			gate = s.After
+		}
+		if !gate.Requested.IsZero() {
+			since = gate.Requested
+		}
+	}
+	own := request{action.Stage, action.Side, since}
+	if r.asked[own] {
+		return nil
+	}
+	r.asked[own] = true
+	answer, given, err := r.answerOf(action, since)
+	if err != nil || !given {
+		return err
+	}
+	command := staged.Command{Kind: staged.CommandApprove, Run: action.Run, Stage: action.Stage, Side: action.Side, By: answer.By, Reason: answer.Reason}
+	if answer.Reject {
+		command.Kind = staged.CommandReject
+	}
+	r.await(since.Add(answer.After), happening{answer: command})
+	return nil
+}
+
+// happening is something that is to come: the end of an attempt, an answer, or a change.
+type happening struct {
+	at     time.Time
+	number int // in the order in which they were put on the agenda
+	ends   staged.Token
+	answer staged.Command
+	change *Change
+}
+
+// agenda is what is to come, the next first: a heap.
+type agenda []happening
+
+func (a agenda) Len() int      { return len(a) }
+func (a agenda) Swap(i, k int) { a[i], a[k] = a[k], a[i] }
+func (a agenda) Less(i, k int) bool {
+	return cmp.Or(a[i].at.Compare(a[k].at), cmp.Compare(a[i].number, a[k].number)) < 0
+}
+func (a *agenda) Push(x any) { *a = append(*a, x.(happening)) }
+func (a *agenda) Pop() any {
+	last := len(*a) - 1
+	x := (*a)[last]
+	*a = (*a)[:last]
+	return x
+}
+
+// await puts something on the agenda. What should have happened before now happens now.
+func (r *running) await(at time.Time, h happening) {
+	if at.Before(r.now) {
+		at = r.now
+	}
+	r.numbered++
+	h.at, h.number = at, r.numbered
+	heap.Push(&r.coming, h)
+}
+
+// happen collects what is due for the next step. What targets do is observed in the order of their
+// names, and those of changes after it.
+func (r *running) happen() staged.Input {
+	var changed staged.Input
+	seen := r.seen
+	r.seen = nil
+	var input staged.Input
+	for len(r.coming) > 0 && !r.coming[0].at.After(r.now) {
+		due := &r.coming[0]
+		switch {
+		case due.change != nil:
+			more := due.change.Do(r.run)
+			if more.State != "" && changed.State != "" && more.State != changed.State {
+				return r.input(seen, input.Commands, changed)
+			}
+			r.change(r.now, due.change.What)
+			changed.State = cmp.Or(more.State, changed.State)
+			changed.Commands = append(changed.Commands, more.Commands...)
+			changed.Added = append(changed.Added, more.Added...)
+			changed.Leaving = append(changed.Leaving, more.Leaving...)
+			changed.Removed = append(changed.Removed, more.Removed...)
+			changed.Observations = append(changed.Observations, more.Observations...)
+		case due.answer.Kind != "":
+			input.Commands = append(input.Commands, due.answer)
+		default:
+			if own := r.attempts[due.ends.Target]; own.token == due.ends {
+				seen = append(seen, r.observed(own.token, own.outcome))
+			}
+		}
+		heap.Pop(&r.coming)
+	}
+	return r.input(seen, input.Commands, changed)
+}
+
+// input joins what targets and people do with what changes.
+func (r *running) input(seen []staged.Observation, answers []staged.Command, changed staged.Input) staged.Input {
+	if len(changed.Removed) > 0 { // nothing more is seen of them
+		for _, name := range changed.Removed {
+			delete(r.attempts, name)
+		}
+		seen = slices.DeleteFunc(seen, func(o staged.Observation) bool { return r.attempts[o.Target].token != o.Token })
+	}
+	slices.SortStableFunc(seen, func(a, b staged.Observation) int { return strings.Compare(a.Target, b.Target) })
+	changed.Commands = append(answers, changed.Commands...)
+	changed.Observations = append(seen, changed.Observations...)
+	return changed
+}
+
+// shown is an instant as errors show it.
+func shown(at time.Time) string {
+	if at.IsZero() {
+		return "never"
+	}
+	return at.UTC().Format(time.RFC3339Nano)
+}

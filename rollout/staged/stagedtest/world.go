@@ -1,0 +1,93 @@
+package stagedtest
+
+import (
+	"context"
+	"time"
+
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// World is a run, and everything that will happen to it. It is a plain value: [World.Run] does not
+// modify it, so one world can be run any number of times. Every run of it gives the same timeline if
+// its functions give the same answers.
+type World struct {
+	// StagedRun is what [staged.Compile] returned, or a stored run in the middle of its stages. Required.
+	// Nothing starts while its state is Initialize: let a change set it to Run.
+	StagedRun *staged.Run
+
+	// Start is the instant of the first step. Zero: that of the last step of a run that has begun.
+	// Required for one that has not.
+	Start time.Time
+
+	// End is the instant after which the world stops. Zero: it goes on until the run is over, or
+	// nothing can happen any more. What would happen after the year 2261, which is as far as a run
+	// reaches, never happens.
+	End time.Time
+
+	// Target returns how an attempt at a target ends, when the world carries out its start or its
+	// removal; action.Token.Attempt counts the attempts from 1. Of what is in progress at Start it is
+	// asked as well. Nil: everything takes one minute, and then is ready. See [ReadyAfter].
+	Target func(action staged.Action) Outcome
+
+	// Approval returns the answer to a request, when it is made; false if nobody gives one, unless a
+	// change does. Of what is requested at Start it is asked as well. Nil: nobody answers. See
+	// [ApproveAfter].
+	Approval func(request staged.Action) (Answer, bool)
+
+	// Changes are everything else that happens, in any order. Those before Start happen at Start.
+	Changes []Change
+
+	// React is called after every step, with the run as it was stored, before the actions are
+	// carried out. Whoever watches the run sees it there, and what people do about what they see is
+	// what it returns: further changes, such as a retry half an hour after a target has failed. What
+	// they would have done before now they do now. Nil: nobody watches.
+	React func(run *staged.Run, result staged.Result, now time.Time) []Change
+
+	// Store is what the host does with a run that a step has changed: it stores the run, and returns
+	// what it will read for the next step. Nil: the run itself. Give a function that writes JSON and
+	// reads it back, to play a process that dies after every step, or to test a store.
+	Store func(run *staged.Run) (*staged.Run, error)
+
+	// Trust leaves out the checks of every step.
+	Trust bool
+
+	step func(*staged.Run, staged.Input, time.Time) (*staged.Run, staged.Result, error) // for tests; nil: staged.Step
+}
+
+// Change is something that happens at an instant: the run is stopped or resumed, a target is skipped
+// or retried, a cluster joins, leaves, or is seen in another state.
+type Change struct {
+	At   time.Time
+	What string // for the timeline, such as "the run is stopped"; empty: only its events are told
+
+	// Do returns what happens to a run. It is called with the run as it is before the step in which
+	// the change comes about. Changes of one instant come about in one step, in the order of the
+	// list and those of World.Changes first, together with what targets and people do; but one that
+	// sets another state than those before it takes a step of its own, for which it is asked again.
+	Do func(run *staged.Run) staged.Input
+}
+
+// SetState returns the change that sets the state of a run.
+func SetState(at time.Time, state staged.State) Change {
+	return Change{At: at, What: "state " + string(state), Do: func(*staged.Run) staged.Input { return staged.Input{State: state} }}
+}
+
+// Give returns the change that gives commands.
+func Give(at time.Time, commands ...staged.Command) Change {
+	return Change{At: at, Do: func(*staged.Run) staged.Input { return staged.Input{Commands: commands} }}
+}
+
+// Run runs the world. It steps, stores the run, carries out what the step asks for, and moves the
+// clock to the next instant at which anything happens: [staged.Result].Next, the end of an attempt,
+// an answer, or a change. It steps at no other time, so a step that forgets to name an instant makes
+// the world stop short. It ends when the run is over, or when nothing can happen any more.
+//
+// Unless Trust is set, Run makes sure after every step that stepping again at once changes nothing,
+// that nothing changes before the next instant, and that Store returns the run that it was given. If a check fails, the error holds a [*Violation]. Any other
+// error is one of [staged.Step] or of Store, or names what is wrong with the world; one of them is a
+// target that is attempted more than 1000 times in a world without End. Once ctx is done, Run stops
+// before the next step, with its error. With any error the timeline reaches as far as the world
+// came, and its CutOff is set.
+func (w World) Run(ctx context.Context) (Timeline, error) {
+	return w.play(ctx, foundAs{})
+}
