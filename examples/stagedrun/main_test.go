@@ -33,6 +33,8 @@ func plays() map[string]play {
 		"stop-too-late":  {"-approve-after 10m -stop-at 5h", "", "run example-run: Succeeded"},
 		"trouble":        {"-approve-after 10m -clusters trouble.yaml", "", "run example-run: Failed"},
 		"trouble-retry":  {"-approve-after 10m -clusters trouble.yaml -on-failure hold -retry-after 15m", "", "run example-run: Succeeded"},
+		"forecast":       {"-forecast 200 -approve-after 10m", "", ""},
+		"forecast-retry": {"-forecast 200 -seed 7 -on-failure hold -retry-after 15m", "", ""},
 		"trouble-untold": {"-approve-after 10m -clusters trouble.yaml -on-failure hold", "", "run example-run: Held"},
 	}
 }
@@ -52,6 +54,9 @@ func TestGolden(t *testing.T) {
 			text := draw(t, p)
 			got := "$ stagedrun " + p.args + "\n" + text
 			golden.Check(t, name+".golden", got)
+			if p.ends == "" {
+				return
+			}
 			if last := text[strings.LastIndex(text, "\nrun ")+1:]; !strings.HasPrefix(last, p.ends) {
 				t.Errorf("ends with\n%s", last)
 			}
@@ -63,6 +68,9 @@ func TestGolden(t *testing.T) {
 // its file before anything is done.
 func TestCrashEveryStep(t *testing.T) {
 	for name, p := range plays() {
+		if strings.HasPrefix(name, "forecast") {
+			continue // of whole runs
+		}
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "run.json")
 			if got, want := draw(t, p, "-crash-every-step", "-state", file), draw(t, p); got != want {
@@ -105,6 +113,13 @@ func TestRefusals(t *testing.T) {
 		{Why: "resumed before it stops", Args: []string{"-stop-at", "10m", "-resume-at", "5m"}, Faults: []string{`^-resume-at: 5m: must be later than -stop-at, 10m$`}},
 		{Why: "resumed without a stop", Args: []string{"-resume-at", "5m"}, Faults: []string{`^-resume-at: .*-stop-at`}},
 		{Why: "nobody starts it, so that nothing can be stopped", Args: []string{"-stop-at", "5m", "-run", file("metadata: {name: r}\nspec: {placementName: p, stagedRolloutStrategyName: production-rollout}\n")}, Faults: []string{`^-stop-at: .*state Initialize`}},
+		{Why: "a seed without a forecast", Args: []string{"-seed", "3"}, Faults: []string{`^-samples and -seed: are those of a forecast`}},
+		{Why: "samples without a forecast", Args: []string{"-samples", "samples.yaml"}, Faults: []string{`^-samples and -seed: are those of a forecast`}},
+		{Why: "a forecast that is a preview", Args: []string{"-forecast", "2", "-preview"}, Faults: []string{`^-forecast: is of whole runs: leave out -preview`}},
+		{Why: "negative trials", Args: []string{"-forecast", "-1"}, Faults: []string{`^-forecast: "-1": must be a whole number from 0 to 100000$`}},
+		{Why: "all faults of the samples", Args: []string{"-forecast", "2", "-samples", file("targets: {stagin: {ready: [1m]}, canary: {hung: -1}}\napprovals: {prod: [5m]}\n")}, Faults: []string{
+			`file\.yaml: targets\[canary\]\.hung: -1: must be from 0 to 1000`, `file\.yaml: targets\[stagin\]: the strategy has no such stage`, `file\.yaml: approvals\[prod\]: the strategy has no such stage`}},
+		{Why: "a sample that is no duration", Args: []string{"-forecast", "2", "-samples", file("targets: {'': {ready: [soon]}}\n")}, Faults: []string{`file\.yaml: targets\["?"?\]\.ready\[0\]: "soon": must be a duration above 0`}},
 		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
 		{Why: "a file in a folder that is not there", Args: []string{"-approve-after", "1m", "-crash-every-step", "-state", "missing/run.json"}, Faults: []string{`^-state: open missing/run\.json: no such file`}},
 		{Why: "a run is no strategy", Args: []string{"-f", "run.yaml"}, Faults: []string{`must be "ClusterStagedUpdateStrategy" or "StagedUpdateStrategy"`}},

@@ -76,7 +76,7 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 			if e.Stage >= 0 && stages[e.Stage].Cleanup {
 				not = "gone"
 			}
-			w.say("%s:   %s is stuck: not %s after %s", name, e.Target, not, program.Short(w.now.Sub(w.clusters[e.Target].begun)))
+			w.say("%s:   %s is stuck: not %s after %s", name, e.Target, not, program.Short(w.now.Sub(started(run, e.Target))))
 		case staged.EventRun:
 			w.say("run: %s", e.To)
 		case staged.EventCommandIgnored, staged.EventMembershipIgnored, staged.EventRegressed, staged.EventRecovered, staged.EventJoined:
@@ -91,6 +91,12 @@ func (w *world) report(run *staged.Run, events []staged.Event) {
 		fmt.Fprintf(w.out, "            waits: %s\n", waits)
 	}
 	w.shown = waits
+}
+
+// started is when the present attempt at a cluster was started.
+func started(run *staged.Run, name string) time.Time {
+	t, _ := run.Target(name)
+	return t.Start
 }
 
 // waits says what the run waits for.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tranche-dev/tranche/examples/internal/program"
 	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/rollout/staged/stagedtest"
 )
 
 // clusterList is the file of clusters.
@@ -28,20 +30,69 @@ type clusterList struct {
 	Leaving []string `json:"leaving,omitempty"`
 }
 
-// world is everything around the run: what a crash of the process does not touch.
+// sampleList is the file of samples: what past runs have shown, by the name of the stage. The empty
+// name is for all other stages.
+type sampleList struct {
+	Targets map[string]struct {
+		Ready  []program.Duration `json:"ready,omitempty"`
+		Failed []program.Duration `json:"failed,omitempty"`
+		Hung   int                `json:"hung,omitempty"`
+	} `json:"targets,omitempty"`
+	Approvals map[string][]program.Duration `json:"approvals,omitempty"`
+}
+
+// mostHung keeps the samples in the memory.
+const mostHung = 1000
+
+// samples returns what the file says, for the stages of a run.
+func (l *sampleList) samples(run *staged.Run) (stagedtest.Samples, error) {
+	samples := stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{}, Approvals: map[string][]stagedtest.Answer{}}
+	var faults []error
+	stages := map[string]bool{"": true}
+	for s := range run.Stages() {
+		stages[s.Name] = true
+	}
+	known := func(list, stage string) {
+		if !stages[stage] {
+			faults = append(faults, fmt.Errorf("%s[%s]: the strategy has no such stage", list, stage))
+		}
+	}
+	for _, stage := range slices.Sorted(maps.Keys(l.Targets)) {
+		known("targets", stage)
+		own, outcomes := l.Targets[stage], []stagedtest.Outcome(nil)
+		for _, d := range own.Ready {
+			outcomes = append(outcomes, stagedtest.Outcome{After: time.Duration(d)})
+		}
+		for _, d := range own.Failed {
+			outcomes = append(outcomes, stagedtest.Outcome{After: time.Duration(d), Health: staged.HealthFailed})
+		}
+		if own.Hung < 0 || own.Hung > mostHung {
+			faults = append(faults, fmt.Errorf("targets[%s].hung: %d: must be from 0 to %d", stage, own.Hung, mostHung))
+			own.Hung = 0
+		}
+		samples.Targets[stage] = append(outcomes, slices.Repeat([]stagedtest.Outcome{{Health: staged.HealthProgressing}}, own.Hung)...)
+	}
+	for _, stage := range slices.Sorted(maps.Keys(l.Approvals)) {
+		known("approvals", stage)
+		for _, d := range l.Approvals[stage] {
+			samples.Approvals[stage] = append(samples.Approvals[stage], stagedtest.Answer{After: time.Duration(d)})
+		}
+	}
+	return samples, errors.Join(faults...)
+}
+
+// world is everything around the run.
 type world struct {
 	in           *bufio.Reader
 	out          io.Writer
 	clusters     map[string]*cluster
-	requests     map[string]*request
-	states       []change
 	ready        time.Duration
 	approveAfter time.Duration
 	retryAfter   time.Duration
 	endWaits     time.Duration
 	by           string // who gives the commands
-	crash        bool
-	state        string // file
+	states       []change
+	state        string // file that keeps the run, with -crash-every-step
 	start, now   time.Time
 	shown        string // what the run was last said to wait for
 }
@@ -54,22 +105,8 @@ type change struct {
 }
 
 type cluster struct {
-	token   staged.Token // of the last action that had an effect
-	removal bool
-	begun   time.Time
-	takes   time.Duration
-	fails   int
-	told    bool // the end of this attempt was observed
-	failed  time.Time
-	attempt int
-}
-
-type request struct {
-	action staged.Action
-	reject bool
-	why    string
-	at     time.Time // when it is answered
-	done   bool
+	takes time.Duration
+	fails int
 }
 
 // mostFails keeps a run that is retried without end from being printed without end.
@@ -124,42 +161,54 @@ func (l *clusterList) faults(err error) error {
 	return errors.New(strings.NewReplacer("choose unmatched ", "choose -unmatched ", "choose overlap ", "choose -overlap ", "choose missingSortKey ", "choose -missing-sort-key ").Replace(err.Error()))
 }
 
-// play is the host's loop: step, store, act, sleep until something happens.
-func (w *world) play(run *staged.Run) error {
+// world returns the world of package stagedtest in which the run is played.
+func (w *world) world(run *staged.Run) stagedtest.World {
 	w.start = time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
-	w.now = w.start
-	for {
-		next, result, err := staged.Step(run, w.observe(run), w.now)
-		if err != nil {
-			return err
+	world := stagedtest.World{StagedRun: run, Start: w.start, Target: w.target, Approval: w.answer, React: w.react}
+	for _, c := range w.states {
+		if c.at > 0 {
+			world.Changes = append(world.Changes, stagedtest.SetState(w.start.Add(c.at), c.state))
 		}
-		run = next
-		if w.crash {
-			if run, err = w.restart(run); err != nil {
-				return err
-			}
-		}
-		w.report(run, result.Events)
-		for _, a := range result.Actions {
-			w.act(a)
-		}
-		if run.Phase().Terminal() {
-			for _, c := range w.states {
-				if c.at > 0 {
-					w.say("%s %s: the run has ended before", c.flag, program.Short(c.at))
-				}
-			}
-			w.summary(run)
-			return nil
-		}
-		wake := w.wake(run, result.Next)
-		if wake.IsZero() {
-			w.say("nothing more will happen by itself: %s", w.waits(run))
-			w.summary(run)
-			return nil
-		}
-		w.now = wake
 	}
+	if w.state != "" {
+		world.Store = w.restart
+	}
+	return world
+}
+
+// play runs the world, and prints what happens as it does.
+func (w *world) play(run *staged.Run) error {
+	timeline, err := w.world(run).Run(context.Background())
+	if err != nil {
+		return err
+	}
+	if timeline.Ended.IsZero() {
+		w.say("nothing more will happen by itself: %s", w.waits(timeline.Run))
+	}
+	for _, c := range w.states {
+		if c.at > 0 && w.start.Add(c.at).After(w.now) {
+			w.say("%s %s: the run has ended before", c.flag, program.Short(c.at))
+		}
+	}
+	w.summary(timeline.Run)
+	return nil
+}
+
+// forecast plays the world many times, with what is drawn from samples. Nobody is asked: without
+// -approve-after the answers are drawn, too, and where there are no samples, requests are approved
+// as if nobody had answered.
+func (w *world) forecast(run *staged.Run, samples stagedtest.Samples, trials int, seed uint64) error {
+	world := w.world(run)
+	if w.approveAfter > 0 {
+		samples.Approvals = nil
+	}
+	world.React, world.Approval = w.operate, stagedtest.ApproveAfter(cmp.Or(w.approveAfter, defaultApproval))
+	prediction, err := stagedtest.Forecast(context.Background(), world, samples, trials, seed)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(w.out, prediction)
+	return nil
 }
 
 // restart writes the run to its file and reads it back, as a process does that died in between.
@@ -178,132 +227,63 @@ func (w *world) restart(run *staged.Run) (*staged.Run, error) {
 	return &again, json.Unmarshal(data, &again)
 }
 
-// act carries an action out. The token makes it happen once.
-func (w *world) act(a staged.Action) {
-	if a.Kind == staged.RequestApproval {
-		if w.requests[a.Name] == nil {
-			w.requests[a.Name] = w.ask(a)
-		}
-		return
+// target is how an attempt at a cluster ends.
+func (w *world) target(action staged.Action) stagedtest.Outcome {
+	c := w.clusters[action.Target]
+	outcome := stagedtest.Outcome{After: c.takes}
+	if action.Token.Attempt <= c.fails {
+		outcome.Health = staged.HealthFailed
 	}
-	if c := w.clusters[a.Target]; c.token != a.Token {
-		c.token, c.begun, c.removal, c.told = a.Token, w.now, a.Kind == staged.Remove, false
-		c.attempt++
-	}
+	return outcome
 }
 
-// ask finds out when a request is answered, and how.
-func (w *world) ask(a staged.Action) *request {
-	r := &request{action: a, at: w.now}
+// answer finds out when a request is answered, and how.
+func (w *world) answer(request staged.Action) (stagedtest.Answer, bool) {
 	for w.approveAfter == 0 {
-		fmt.Fprintf(w.out, "            approve %s? [y/n, and why] ", a.Name)
+		fmt.Fprintf(w.out, "            approve %s? [y/n, and why] ", request.Name)
 		line, err := w.in.ReadString('\n')
 		answer, why, _ := strings.Cut(strings.TrimSpace(line), " ")
 		switch answer = strings.ToLower(answer); {
 		case strings.HasPrefix(answer, "y"), strings.HasPrefix(answer, "n"):
 			fmt.Fprintln(w.out)
-			r.reject, r.why = answer[0] == 'n', strings.TrimSpace(strings.ToValidUTF8(why, "?"))
-			return r
+			return stagedtest.Answer{Reject: answer[0] == 'n', By: w.by, Reason: strings.TrimSpace(strings.ToValidUTF8(why, "?"))}, true
 		case err != nil:
 			fmt.Fprintf(w.out, "\n            no answer: from now on every request is approved after %s\n", program.Short(defaultApproval))
 			w.approveAfter = defaultApproval
 		}
 	}
-	r.at, r.why = w.now.Add(w.approveAfter), program.Short(w.approveAfter)+" after the request"
-	return r
+	return stagedtest.Answer{After: w.approveAfter, By: w.by, Reason: program.Short(w.approveAfter) + " after the request"}, true
 }
 
-// observe is what has come about until now.
-func (w *world) observe(run *staged.Run) staged.Input {
-	var in staged.Input
-	for i, c := range w.states {
-		if c.at > 0 && !w.now.Before(w.start.Add(c.at)) {
-			in.State, w.states[i].at = c.state, 0
+// react prints what a step has changed, and returns what the operator does about it.
+func (w *world) react(run *staged.Run, result staged.Result, now time.Time) []stagedtest.Change {
+	w.now = now
+	w.report(run, result.Events)
+	return w.operate(run, result, now)
+}
+
+// operate returns what the operator does about what a step has changed.
+func (w *world) operate(run *staged.Run, result staged.Result, now time.Time) (changes []stagedtest.Change) {
+	for _, e := range result.Events {
+		switch {
+		case e.Kind == staged.EventTarget && e.To == staged.Failed.String() && w.retryAfter > 0:
+			t, _ := run.Target(e.Target)
+			changes = append(changes, stagedtest.Give(now.Add(w.retryAfter), staged.Command{Kind: staged.CommandRetry, Target: t.Name, Attempt: t.Attempt, By: w.by,
+				Reason: program.Short(w.retryAfter) + " after the failure"}))
+		case e.Kind == staged.EventWait && e.To == "running" && w.endWaits > 0:
+			at := now.Add(w.endWaits)
+			changes = append(changes, stagedtest.Change{At: at, Do: func(run *staged.Run) staged.Input { return w.endWait(run, e.Stage, at) }})
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(w.requests)) {
-		if r := w.requests[name]; !r.done && !w.now.Before(r.at) {
-			r.done = true
-			kind := staged.CommandApprove
-			if r.reject {
-				kind = staged.CommandReject
-			}
-			in.Commands = append(in.Commands, staged.Command{Kind: kind, Run: r.action.Run, Stage: r.action.Stage, Side: r.action.Side, By: w.by, Reason: r.why})
-		}
-	}
+	return changes
+}
+
+// endWait ends the wait after a stage, unless it is over.
+func (w *world) endWait(run *staged.Run, stage int, at time.Time) (in staged.Input) {
 	for s := range run.Stages() {
-		if at := w.endWait(&s); !at.IsZero() && !w.now.Before(at) {
-			in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandEndWait, Run: run.Spec().ID, Stage: s.Index, By: w.by, Reason: program.Short(w.endWaits) + " are enough"})
+		if s.Index == stage && s.Phase == staged.StageWaitingAfter && !s.Waited && (s.WaitUntil.IsZero() || at.Before(s.WaitUntil)) {
+			in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandEndWait, Run: run.Spec().ID, Stage: stage, By: w.by, Reason: program.Short(w.endWaits) + " are enough"})
 		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(w.clusters)) {
-		c := w.clusters[name]
-		if c.token == (staged.Token{}) {
-			continue
-		}
-		if w.retryAfter > 0 && !c.failed.IsZero() && !w.now.Before(c.failed.Add(w.retryAfter)) {
-			in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandRetry, Target: name, Attempt: c.token.Attempt, By: w.by,
-				Reason: program.Short(w.retryAfter) + " after the failure"})
-			c.failed = time.Time{}
-			continue
-		}
-		if c.told {
-			continue
-		}
-		o := staged.Observation{Target: name, Version: run.Version(), Health: staged.HealthProgressing, Token: c.token}
-		if !w.now.Before(c.begun.Add(c.takes)) {
-			c.told = true
-			o.Health, o.Gone = staged.HealthReady, c.removal
-			if c.attempt <= c.fails {
-				o.Health, c.failed = staged.HealthFailed, w.now
-			}
-		}
-		in.Observations = append(in.Observations, o)
 	}
 	return in
-}
-
-// endWait is when somebody ends the wait after a stage; zero if nobody does, or it is over before.
-func (w *world) endWait(s *staged.StageStatus) time.Time {
-	at := s.WaitFrom.Add(w.endWaits)
-	if w.endWaits == 0 || s.Wait == 0 || s.Phase != staged.StageWaitingAfter || s.Waited || !s.WaitUntil.IsZero() && !at.Before(s.WaitUntil) {
-		return time.Time{}
-	}
-	return at
-}
-
-// wake is when something happens next: in the world, or because of time.
-func (w *world) wake(run *staged.Run, first time.Time) time.Time {
-	consider := func(t time.Time) {
-		if t.After(w.now) && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	now := false
-	for _, c := range w.states {
-		if c.at > 0 {
-			consider(w.start.Add(c.at))
-		}
-	}
-	for _, r := range w.requests {
-		if !r.done {
-			now = now || !r.at.After(w.now)
-			consider(r.at)
-		}
-	}
-	for s := range run.Stages() {
-		consider(w.endWait(&s))
-	}
-	for _, c := range w.clusters {
-		if c.token != (staged.Token{}) && !c.told {
-			consider(c.begun.Add(c.takes))
-		}
-		if w.retryAfter > 0 && !c.failed.IsZero() {
-			consider(c.failed.Add(w.retryAfter))
-		}
-	}
-	if now {
-		return w.now // somebody has just answered
-	}
-	return first
 }
