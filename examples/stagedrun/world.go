@@ -238,7 +238,7 @@ func (w *world) target(action staged.Action) stagedtest.Outcome {
 }
 
 // answer finds out when a request is answered, and how.
-func (w *world) answer(request staged.Action) (stagedtest.Answer, bool) {
+func (w *world) answer(request staged.Action, _ time.Time) (stagedtest.Answer, bool) {
 	for w.approveAfter == 0 {
 		fmt.Fprintf(w.out, "            approve %s? [y/n, and why] ", request.Name)
 		line, err := w.in.ReadString('\n')

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/rollout/staged/stagedtest"
 )
@@ -98,6 +99,45 @@ func ExampleWorld_Run() {
 	// canary: Succeeded, 2 done, from +0s to +1h40m, at most 1 at once
 	// production: Succeeded, 6 done, from +1h40m to +1h48m, at most 3 at once
 	// Succeeded after 1h48m
+}
+
+// Approvals are given in office hours only, after half an hour of work: of what is asked for on a
+// Friday evening, on Monday.
+func ExampleWorld_officeHours() {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	office, err := clock.NewCalendar([]clock.Window{{RRule: "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=9;BYMINUTE=0", DurationMinutes: 8 * 60, Timezone: "Europe/Berlin"}}, time.LoadLocation)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	run, err := exampleRun()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	world := stagedtest.World{
+		StagedRun: run,
+		Start:     time.Date(2026, 3, 13, 16, 30, 0, 0, berlin),
+		Approval: func(_ staged.Action, at time.Time) (stagedtest.Answer, bool) {
+			answered, err := office.AddOpen(at, 30*time.Minute)
+			return stagedtest.Answer{After: answered.Sub(at)}, err == nil
+		},
+	}
+	timeline, err := world.Run(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, s := range timeline.Stages[:2] {
+		fmt.Println(s.Name, "closed at", s.End.In(berlin).Format("Mon 15:04"))
+	}
+	// Output:
+	// canary closed at Mon 09:02
+	// production closed at Mon 09:04
 }
 
 // How long does it take, by what past runs have shown? People are slower than clusters, and one

@@ -159,14 +159,14 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		}
 		return f.world.Target(action)
 	}
-	world.Approval = func(request staged.Action) (Answer, bool) {
+	world.Approval = func(request staged.Action, at time.Time) (Answer, bool) {
 		if samples := samplesOf(f.samples.Approvals, f.stages[request.Stage]); len(samples) > 0 {
 			return answer(samples, request), true
 		}
 		if f.world.Approval == nil {
 			return Answer{}, false
 		}
-		return f.world.Approval(request)
+		return f.world.Approval(request, at)
 	}
 	found := foundAs{
 		outcome: func(action staged.Action, since time.Time) Outcome {
@@ -185,7 +185,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 				own.overdue[request.Name] = true
 			}
 			if len(samples) == 0 {
-				return world.Approval(request)
+				return world.Approval(request, since)
 			}
 			return answer(samples, request), true
 		},

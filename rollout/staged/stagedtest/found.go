@@ -61,7 +61,7 @@ func (r *running) answerOf(request staged.Action, since time.Time) (answer Answe
 	case r.found.answer != nil && since.Before(r.Start):
 		answer, given = r.found.answer(request, since)
 	case r.Approval != nil:
-		answer, given = r.Approval(request)
+		answer, given = r.Approval(request, since)
 	}
 	if err := answer.validate(); err != nil {
 		return answer, false, fmt.Errorf("stagedtest: World.Approval for %s returns %w", request.Name, err)

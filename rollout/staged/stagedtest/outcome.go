@@ -32,8 +32,8 @@ func ReadyAfter(d time.Duration) func(staged.Action) Outcome {
 }
 
 // ApproveAfter returns a function for World.Approval: every request is approved after that time.
-func ApproveAfter(d time.Duration) func(staged.Action) (Answer, bool) {
-	return func(staged.Action) (Answer, bool) { return Answer{After: d}, true }
+func ApproveAfter(d time.Duration) func(staged.Action, time.Time) (Answer, bool) {
+	return func(staged.Action, time.Time) (Answer, bool) { return Answer{After: d}, true }
 }
 
 // hangs reports whether an attempt never ends.

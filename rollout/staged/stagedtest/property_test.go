@@ -49,8 +49,8 @@ func (d *drawn) target(action staged.Action) stagedtest.Outcome {
 	return o
 }
 
-func (d *drawn) approval(request staged.Action) (stagedtest.Answer, bool) {
-	n := d.hash("answer", request.Stage, request.Side)
+func (d *drawn) approval(request staged.Action, at time.Time) (stagedtest.Answer, bool) {
+	n := d.hash("answer", request.Stage, request.Side, at.Unix())
 	return stagedtest.Answer{After: minutes(n % 9), Reject: d.rejects && n%5 == 0}, d.answers
 }
 
@@ -257,7 +257,7 @@ func (d *drawn) poll(t *rapid.T, seen testkit.Tally) *staged.Run {
 		for _, a := range result.Actions {
 			if a.Kind == staged.RequestApproval {
 				if _, asked := answers[a.Name]; !asked {
-					own, given := d.approval(a)
+					own, given := d.approval(a, now)
 					command := staged.Command{Kind: staged.CommandApprove, Run: a.Run, Stage: a.Stage, Side: a.Side}
 					if own.Reject {
 						command.Kind = staged.CommandReject

@@ -284,37 +284,42 @@ func (r *running) await(at time.Time, h happening) {
 }
 
 // happen collects what is due for the next step. What targets do is observed in the order of their
-// names, and those of changes after it.
+// names, and what changes show after it.
 func (r *running) happen() staged.Input {
-	var changed staged.Input
 	seen := r.seen
 	r.seen = nil
-	var input staged.Input
+	var answers []staged.Command
+	var changes []happening
 	for len(r.coming) > 0 && !r.coming[0].at.After(r.now) {
-		due := &r.coming[0]
-		switch {
+		switch due := heap.Pop(&r.coming).(happening); {
 		case due.change != nil:
-			more := due.change.Do(r.run)
-			if more.State != "" && changed.State != "" && more.State != changed.State {
-				return r.input(seen, input.Commands, changed)
-			}
-			r.change(r.now, due.change.What)
-			changed.State = cmp.Or(more.State, changed.State)
-			changed.Commands = append(changed.Commands, more.Commands...)
-			changed.Added = append(changed.Added, more.Added...)
-			changed.Leaving = append(changed.Leaving, more.Leaving...)
-			changed.Removed = append(changed.Removed, more.Removed...)
-			changed.Observations = append(changed.Observations, more.Observations...)
+			changes = append(changes, due)
 		case due.answer.Kind != "":
-			input.Commands = append(input.Commands, due.answer)
+			answers = append(answers, due.answer)
 		default:
 			if own := r.attempts[due.ends.Target]; own.token == due.ends {
 				seen = append(seen, r.observed(own.token, own.outcome))
 			}
 		}
-		heap.Pop(&r.coming)
 	}
-	return r.input(seen, input.Commands, changed)
+	var changed staged.Input
+	for k, due := range changes {
+		more := due.change.Do(r.run)
+		if more.State != "" && changed.State != "" && more.State != changed.State {
+			for _, rest := range changes[k:] {
+				heap.Push(&r.coming, rest)
+			}
+			break
+		}
+		r.change(r.now, due.change.What)
+		changed.State = cmp.Or(more.State, changed.State)
+		changed.Commands = append(changed.Commands, more.Commands...)
+		changed.Added = append(changed.Added, more.Added...)
+		changed.Leaving = append(changed.Leaving, more.Leaving...)
+		changed.Removed = append(changed.Removed, more.Removed...)
+		changed.Observations = append(changed.Observations, more.Observations...)
+	}
+	return r.input(seen, answers, changed)
 }
 
 // input joins what targets and people do with what changes.

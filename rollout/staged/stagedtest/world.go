@@ -29,10 +29,10 @@ type World struct {
 	// asked as well. Nil: everything takes one minute, and then is ready. See [ReadyAfter].
 	Target func(action staged.Action) Outcome
 
-	// Approval returns the answer to a request, when it is made; false if nobody gives one, unless a
-	// change does. Of what is requested at Start it is asked as well. Nil: nobody answers. See
-	// [ApproveAfter].
-	Approval func(request staged.Action) (Answer, bool)
+	// Approval returns the answer to a request that is made at an instant; false if nobody gives one,
+	// unless a change does. Of what is requested at Start it is asked as well, with the instant at
+	// which that was. Nil: nobody answers. See [ApproveAfter].
+	Approval func(request staged.Action, at time.Time) (Answer, bool)
 
 	// Changes are everything else that happens, in any order. Those before Start happen at Start.
 	Changes []Change

@@ -164,7 +164,7 @@ func TestTimelines(t *testing.T) {
 			second: Pending, 2 waiting
 			kubernetes-fleet.io/deleteStage: Pending, 1 waiting
 			Waiting: nothing more will happen by itself: approval, waits for the approval v2-before-first`},
-		{"somebody says no, and why", stagedtest.World{StagedRun: gated(t), Approval: func(staged.Action) (stagedtest.Answer, bool) {
+		{"somebody says no, and why", stagedtest.World{StagedRun: gated(t), Approval: func(staged.Action, time.Time) (stagedtest.Answer, bool) {
 			return stagedtest.Answer{After: time.Minute, Reject: true, By: "bob", Reason: "on\nholiday"}, true
 		}}, `
 			+0s  first: WaitingBefore
@@ -254,6 +254,23 @@ func TestTimelines(t *testing.T) {
 			+2m  one: a done
 			+2m  run: Stopped
 			one: Updating, 1 done, from +1m, at most 1 at once
+			Stopped: nothing more will happen by itself: stopped, waits for an operator to set state Run`},
+		{"what targets do comes before both: found by TestPolling, RAPID_SEED=251002", stagedtest.World{StagedRun: one(t, staged.Options{}), Target: stagedtest.ReadyAfter(minutes(2)),
+			Changes: []stagedtest.Change{stagedtest.SetState(t0.Add(minutes(1)), staged.StateStop), stagedtest.SetState(t0.Add(minutes(2)), staged.StateRun), stagedtest.SetState(t0.Add(minutes(2)), staged.StateStop)}}, `
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			+1m  state Stop
+			+1m  run: Stopping
+			+2m  state Run
+			+2m  one: a, b done
+			+2m  one: c started
+			+2m  run: Progressing
+			+2m  state Stop
+			+2m  run: Stopping
+			+4m  one: c done
+			+4m  run: Stopped
+			one: Updating, 3 done, from +0s, at most 2 at once
 			Stopped: nothing more will happen by itself: stopped, waits for an operator to set state Run`},
 		{"before its first step a run is initialized; what happens then does so in the first one", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
 			{At: t0.Add(-time.Hour), What: "a, b and c are at the version already", Do: func(run *staged.Run) (in staged.Input) {
