@@ -97,7 +97,7 @@
 //	H3  under ReplicaRecreate I2 holds for whole replicas
 //	H4  the only stalls are a broken old unit in a held replica, and those of I7 in the current one
 //	H5  without failures, at most one base replica at a time is neither wholly old and available nor
-//	    complete, apart from those that a scale-out adds
+//	    complete, apart from replicas and units that scaling adds or takes away
 //	H6  after the whole plan is carried out, nothing is left to do in a replica whose role stays
 //
 // H1 and H2 are about updates that start without mixed replicas. There may be a second mixed
@@ -108,9 +108,9 @@
 // replica apart, as those of Grove do, say so in the Replicas of [Units]: what a replica has beyond
 // the number that it should have is deleted.
 //
-// This package decides three things that Grove's design leaves open. A replica that runs several
-// revisions stays current even if another replica has a unit too many, for example after a
-// component's replicas were lowered. A replica below the partition of which nothing is left is
+// This package decides three things that Grove's design leaves open. A replica in the middle of its
+// update stays current even if another replica has a unit too many, for example after an autoscaler
+// has lowered a component's replicas. A replica below the partition of which nothing is left is
 // created again at the stable revision. If a component shrinks under ReplicaRecreate, an extra
 // available unit is deleted only while as many others are available as the component should have.
 //

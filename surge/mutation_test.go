@@ -67,8 +67,9 @@ func mutations() []mutation {
 			"q.surplusTarget = spend(c.surge[TargetAvailable])\n\tq.surplusOld = spend(c.surge[OldAvailable])", cases, "reclaim-09"},
 		{"a paused update surges", plan, "if spec.Paused {\n\t\treturn q\n\t}", "", exhaustive, "paused|I9"},
 
-		{"set: a replica without live units is not started", set, "case f.old() == 0:\n\t\treturn 2", "case f.all.live() == 0:\n\t\treturn 7\n\tcase f.old() == 0:\n\t\treturn 2", sets, "H5"},
-		{"set: a leftover elsewhere goes before a mixed replica", set, "case f.mixed:\n\t\treturn 0\n\tcase f.surged:\n\t\treturn 1", "case f.mixed || f.surged:\n\t\treturn 1", sets, "H1"},
+		{"set: a replica without live units is not started", set, "case f.old() == 0:\n\t\treturn 1", "case f.all.live() == 0:\n\t\treturn 7\n\tcase f.old() == 0:\n\t\treturn 1", sets, "H5"},
+		{"set: a leftover elsewhere goes before a mixed replica", set, "case f.mixed:\n\t\treturn 0", "case f.mixed || f.surged:\n\t\treturn 0", sets, "H1"},
+		{"set: a leftover elsewhere goes before a replica in the middle", set, "return 0\n\tcase f.old() == 0:", "return 0\n\tcase f.surged:\n\t\treturn 1\n\tcase f.old() == 0:", sets, "H5"},
 		{"set: the lowest index is current, whatever was started", set, "f.rank() < p.facts[result.Current].rank()", "false", sets, "H1"},
 		{"set: two replicas are current", set, "case i == result.Current:", "case i == result.Current || i == result.Current+1:", sets, "H[15]"},
 		{"set: held replica repaired at the target", set, "if atTarget {", "if atTarget || true {", sets, "H"},

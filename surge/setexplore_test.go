@@ -411,7 +411,7 @@ func (e *setExploration) check(s setState) []setState {
 	if recreate {
 		e.checkFloor(spec, s, whole, fail)
 	} else if s.failures == e.world.failures {
-		e.checkDisruption(state, fail)
+		e.checkDisruption(s, state, fail)
 	}
 	if plan.Converged {
 		e.converged++
@@ -540,21 +540,24 @@ func (e *setExploration) checkFloor(spec surge.SetSpec, from, to setState, fail 
 }
 
 // checkDisruption holds H5: one base replica at a time is neither wholly old and available nor
-// complete. Replicas that the scale-out of this world adds do not count.
-func (e *setExploration) checkDisruption(state surge.SetState, fail failure) {
+// complete. Replicas that the scale-out of this world adds do not count. Of a component that got
+// smaller only the units count that it should have: the others go everywhere at once, which is no
+// rollout step. Neither is the filling of one that got larger, so such states are passed over.
+func (e *setExploration) checkDisruption(s setState, state surge.SetState, fail failure) {
 	spec := e.world.spec
-	if e.resized() || len(e.own) > 0 {
-		return // a component of another size is filled or emptied everywhere at once; that is no rollout step
+	smaller, larger := s.resized(e.world)
+	if larger {
+		return
 	}
 	n := 0
 	for r := range min(spec.Replicas, strings.Count(e.world.start, "|")+1) {
 		old, complete := true, true
-		for i, c := range spec.Components {
-			slots := state[r][i].Slots
-			for j := range max(c.Replicas, len(slots)) {
+		for i := range spec.Components {
+			slots, want := state[r][i].Slots, s.want(spec, r, i)
+			for j := range max(want, len(slots)) {
 				slot := at(slots, j)
-				old = old && (j >= c.Replicas || slot == surge.OldAvailable)
-				complete = complete && (j < c.Replicas && slot == surge.TargetAvailable || j >= c.Replicas && !slot.Live())
+				old = old && (j >= want || slot == surge.OldAvailable)
+				complete = complete && (j < want && slot == surge.TargetAvailable || j >= want && (smaller || !slot.Live()))
 			}
 		}
 		if !old && !complete {
@@ -566,16 +569,16 @@ func (e *setExploration) checkDisruption(state surge.SetState, fail failure) {
 	}
 }
 
-// resized reports whether the world starts with other numbers of units than its Spec has.
-func (e *setExploration) resized() bool {
-	for replica := range strings.SplitSeq(e.world.start, "|") {
+// resized reports whether a component has fewer, and whether one has more units than it had at the
+// start of the world.
+func (s setState) resized(w setWorld) (smaller, larger bool) {
+	for r, replica := range strings.Split(w.start, "|") {
 		for i, component := range strings.Split(replica, " ") {
-			if len(component) != e.world.spec.Components[i].Replicas {
-				return true
-			}
+			want := s.want(w.spec, r, i)
+			smaller, larger = smaller || want < len(component), larger || want > len(component)
 		}
 	}
-	return false
+	return smaller, larger
 }
 
 // heldBroken reports whether a held replica has an old unit that does not serve: nothing replaces

@@ -10,10 +10,12 @@ import (
 // now. Like [Plan] it is pure, reads everything from the state, and allows any part of a plan to be
 // carried out in any order.
 //
-// Under RollingUpdate one replica at a time is current. It stays current until it is complete,
-// whatever happens elsewhere, because the incomplete replicas that run more than one revision come
-// first. Replicas with a surge follow, then those without an old unit, then never-scheduled,
-// broken, degraded and healthy ones, each by index. Under ReplicaRecreate each replica is folded to
+// Under RollingUpdate one replica at a time is current. Once it runs more than one revision, it
+// stays current until it is complete, whatever happens elsewhere, because the incomplete replicas
+// that do so come first. Those without an old unit follow, then never-scheduled, broken and degraded
+// ones, those with a unit above the number that they should have, and healthy ones, each by index. A
+// replica that is no longer current is repaired at its own revision until it is its turn again.
+// Under ReplicaRecreate each replica is folded to
 // one slot and planned flat with the budgets of the set; component strategies are ignored.
 //
 // The error joins the faults of the state, each a *[FieldError]: more components than the Spec has,
@@ -139,23 +141,27 @@ func (p *setPlan) slot(i int) Slot {
 
 // rank orders the replicas that are not complete. The one with the lowest rank is current.
 //
-// H1: a mixed replica goes before all others, whatever may be wrong elsewhere, such as a surge left
-// behind by a smaller component. Otherwise a second mixed replica could be started. A replica
-// without an old unit goes before every untouched one, even while all its units are terminating.
-// Otherwise a set of single-unit replicas would lose the second one call after the first.
+// H1: a mixed replica goes before all others, whatever may be wrong elsewhere. Otherwise a second
+// mixed replica could be started. A replica without an old unit goes before every untouched one,
+// even while all its units are terminating. Otherwise a set of single-unit replicas would lose the
+// second one call after the first.
+//
+// H5: a unit above its component's replicas is a surge, or what is left of a larger component, which
+// an autoscaler makes at any time. So it goes behind all that the start of an update looks like:
+// otherwise a replica that was scaled in would be started beside the one that is in the middle.
 func (f *facts) rank() int {
 	switch {
 	case f.mixed:
 		return 0
-	case f.surged:
-		return 1
 	case f.old() == 0:
-		return 2
+		return 1
 	case f.unscheduled():
-		return 3
+		return 2
 	case !f.enough:
-		return 4
+		return 3
 	case f.degraded:
+		return 4
+	case f.surged:
 		return 5
 	}
 	return 6

@@ -97,7 +97,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 			}
 			lacks = lacks || available(slots) < min(component.Replicas, max(component.MinAvailable, 1))
 		}
-		for rank, applies := range []bool{len(revisions) > 1, surged, !one.anyOld, !scheduled, lacks, degraded} {
+		for rank, applies := range []bool{len(revisions) > 1, !one.anyOld, !scheduled, lacks, degraded, surged} {
 			if applies {
 				one.rank = rank
 				break
