@@ -387,11 +387,13 @@ func (c *census) blocked(spec Spec, q quota) Blocked {
 // These are the revisions at the time of the plan: a new revision since makes what was created at
 // the target old. It is for callers that read from a cache, and for simulations. An action that the
 // slots do not allow changes nothing: a creation on a taken index, a deletion of a replica that is
-// not live, a negative or enormous index. The result is a new slice, long enough for every creation.
+// not live, a negative index, or one so high that no plan of these slots has it. The result is a new
+// slice, long enough for every creation.
 func Apply(slots []Slot, actions []Action) []Slot {
 	length := len(slots)
+	highest := 2*max(MaxReplicas, length) - 1 // behind all slots there are at most as many surges as replicas
 	for _, action := range actions {
-		if action.Op == Create && action.Index <= maxIndex {
+		if action.Op == Create && action.Index <= highest {
 			length = max(length, action.Index+1)
 		}
 	}

@@ -202,6 +202,18 @@ func TestMoreReplicasThanCanBePlanned(t *testing.T) {
 	if gangs := surge.Gangs(spec, slots); len(gangs) != 1 || !gangs[0].Base {
 		t.Errorf("%d gangs", len(gangs))
 	}
+	// I9 where every surge index that Arrange accepts is still taken: the next one is applied like any
+	// other.
+	slots = append(slices.Repeat([]surge.Slot{surge.TargetAvailable}, surge.MaxReplicas), slices.Repeat([]surge.Slot{surge.Terminating}, surge.MaxReplicas)...)
+	slots[0] = surge.OldAvailable
+	spec = surge.Spec{Replicas: surge.MaxReplicas, MaxSurge: concurrency.Percent(200), MaxUnavailable: concurrency.Count(0)}
+	plan = surge.Plan(spec, slots)
+	if got := plan.String(); spec.Validate() != nil || got != "+33554432 Surge\nblocked: Terminating BudgetExhausted WaitingForSurge" {
+		t.Errorf("a surge above twice as many as can be planned for: got %.200s", got)
+	}
+	if again := surge.Plan(spec, surge.Apply(slots, plan.Actions)); again.Actions != nil {
+		t.Errorf("I9: after the whole plan got %.200s", again)
+	}
 }
 
 func TestApply(t *testing.T) {

@@ -123,8 +123,8 @@ func FormatSlots(slots []Slot) string {
 // all replicas of the set, and a valid SetSpec can have more units than a machine can hold.
 const MaxReplicas = 1 << 24
 
-// maxIndex is the highest index that Arrange and Apply accept. It leaves room for a surge as large
-// as the base.
+// maxIndex is the highest index that Arrange accepts. It leaves room for a surge as large as the
+// base.
 const maxIndex = 2*MaxReplicas - 1
 
 // Replica is one observed replica with its index, for callers that hold a list rather than a state.
