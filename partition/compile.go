@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -247,7 +248,7 @@ func (c *Compiled) assign(strategy *Strategy, fleet Fleet, options Options, orde
 	c.partitions = make([]part, len(compiled))
 	for i := range c.partitions {
 		p := &c.partitions[i]
-		p.name, p.count = strategy.Partitions[i].Name, m.counts[i]
+		p.name, p.count = strings.ToValidUTF8(strategy.Partitions[i].Name, "\ufffd"), m.counts[i] // I8
 		if p.max, err = strategy.maxUnavailable(c.mode, int(p.count), i); err != nil {
 			return err
 		}

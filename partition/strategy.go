@@ -42,7 +42,7 @@ type Strategy struct {
 // Definition is a manual partition. A cluster is a member if it fulfils all given criteria. A
 // partition without criteria has no members.
 type Definition struct {
-	Name           string      `json:"name,omitempty"`          // for display: it may be empty or repeated
+	Name           string      `json:"name,omitempty"`          // for display: it may be empty or repeated; what is not UTF-8 in it is shown as U+FFFD
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"` // the strategy's if absent
 	// ClusterName is the name of the cluster or its display name; more than one cluster may match.
 	ClusterName string `json:"clusterName,omitempty"`

@@ -670,6 +670,26 @@ clusters[1].name: "a\xff": must be valid UTF-8`
 	}
 }
 
+// TestPartitionNameThatJSONWouldChange: the name of a partition is for display, so what is not UTF-8
+// in it is shown as such, and a result survives JSON (I8).
+func TestPartitionNameThatJSONWouldChange(t *testing.T) {
+	strategy := partition.Strategy{Partitions: []partition.Definition{{Name: "größe \xff\xfe", ClusterSelector: &selector.LabelSelector{}}}}
+	for _, mode := range []partition.Mode{partition.Default, partition.FleetController} {
+		plan, err := partition.Plan(strategy, fleetOf(1, partition.State{}), partition.Options{Mode: mode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back partition.Result
+		if err := json.Unmarshal(data, &back); err != nil || back.Partitions[0].Name != plan.Partitions[0].Name || plan.Partitions[0].Name != "größe \ufffd" {
+			t.Errorf("%s: %q becomes %q, %v", mode, plan.Partitions[0].Name, back.Partitions[0].Name, err)
+		}
+	}
+}
+
 // TestNullOfWhatIsNeeded: what must be there and is null cannot be left out, which is refused next,
 // so the remedy names the other way, too.
 func TestNullOfWhatIsNeeded(t *testing.T) {
