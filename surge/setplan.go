@@ -10,13 +10,13 @@ import (
 // now. Like [Plan] it is pure, reads everything from the state, and allows any part of a plan to be
 // carried out in any order.
 //
-// Under RollingUpdate one replica at a time is current. Once it runs more than one revision, it
-// stays current until it is complete, whatever happens elsewhere, because the incomplete replicas
-// that do so come first. Those without an old unit follow, then never-scheduled, broken and degraded
-// ones, those with a unit above the number that they should have, and healthy ones, each by index. A
-// replica that is no longer current is repaired at its own revision until it is its turn again.
-// Under ReplicaRecreate each replica is folded to
-// one slot and planned flat with the budgets of the set; component strategies are ignored.
+// Under RollingUpdate one replica at a time is current. While it runs more than one revision, it
+// stays current whatever happens elsewhere, because the incomplete replicas that do so come first.
+// Those without an old unit follow, then never-scheduled, broken and degraded ones, those with a
+// unit above the number that they should have, and healthy ones, each by index. One that is no
+// longer current is repaired at its own revision; if that is the target, it is completed. Under
+// ReplicaRecreate each replica is folded to one slot and planned flat with the budgets of the set;
+// component strategies are ignored.
 //
 // The error joins the faults of the state, each a *[FieldError]: more components than the Spec has,
 // more revisions than slots, or a number of units out of bounds. A Spec that was never validated is
