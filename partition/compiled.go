@@ -9,9 +9,10 @@ import (
 
 // Compiled is a plan whose partitions are fixed and whose counts follow events. The time of
 // [Compiled.Update] grows with the number of partitions that the cluster is in, and that of
-// [Compiled.Step] with the number of partitions and releases; neither depends on the size of the
-// fleet, and neither allocates. Adding, removing or relabelling a cluster, or wanting another
-// version, needs a new [Compile]. The zero value is not valid.
+// [Compiled.Step] with the number of partitions and of what the step lists: releases and, in the
+// mode FleetController, what is created and staged. Neither depends on the size of the fleet, and
+// neither allocates. Adding, removing or relabelling a cluster, or wanting another version, needs a
+// new [Compile]. The zero value is not valid.
 //
 // Planning changes nothing that callers can see, but it uses working memory inside: two goroutines
 // must not use a Compiled at the same time.

@@ -2,7 +2,7 @@
 // the others must wait. Call [Plan] with the rolloutStrategy of a fleet.yaml and the state of every
 // cluster, release what it returns, and plan again on every event. For a large fleet, call
 // [Compile] once: a [Compiled] plan indexes the selectors and follows events in constant time, and
-// the cost of its steps depends on what they release.
+// the cost of its steps depends on the number of partitions and on what they release.
 //
 // The package performs no I/O, starts no goroutine, reads no clock and remembers nothing between
 // calls.

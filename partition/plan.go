@@ -149,10 +149,11 @@ type Result struct {
 	// Waiting has every cluster that waits or is held after the step, in cluster order, each with
 	// one reason.
 	Waiting []Waiting `json:"waiting,omitempty"`
-	// Unready has every cluster that was released and is NotReady, or is NotReady because it is
-	// paused, in cluster order. In the mode FleetController it does not have a healthy cluster on
-	// the wanted version that has another version staged: this counts as NotReady until its
-	// partition is reached, but nothing is wrong with it.
+	// Unready has every cluster that is NotReady and does not wait, in cluster order: those that were
+	// released to the wanted version and, if the options count them, paused ones. A broken cluster
+	// waits, and is in Waiting alone. In the mode FleetController Unready does not have a healthy
+	// cluster on the wanted version that has another version staged: this counts as NotReady until
+	// its partition is reached, but nothing is wrong with it.
 	Unready   []Unready `json:"unready,omitempty"`
 	Unmatched []ID      `json:"unmatched,omitempty"` // clusters in no partition, in cluster order
 	// Warnings are in a fixed order: the gate, the limits of the strategy, the partitions, then

@@ -28,7 +28,8 @@ const (
 )
 
 // FromInt returns the limit that fleet.yaml writes as a bare number. A negative one counts as 0, and
-// the default mode warns of it.
+// the default mode warns of it, except as AutoPartitionSize: there 0 or less makes a single
+// partition.
 func FromInt(n int32) IntOrString { return IntOrString{n: n, form: isInt} }
 
 // FromString returns the limit that fleet.yaml writes as a string. The empty string is a value, and

@@ -12,7 +12,7 @@ type WarningCode string
 
 // The kinds of warnings.
 const (
-	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable no partition ever counts as not ready
+	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable no partition counts as not ready once all its members are released
 	WarningLimitWithoutEffect WarningCode = "limit_without_effect" // this maxUnavailable holds nothing back: one batch releases all, and no partition waits for them
 	WarningClamped            WarningCode = "clamped"              // a limit below 0 counts as 0, one above 100% as 100%
 	WarningNoCriterion        WarningCode = "no_criterion"         // a manual partition has no criterion
