@@ -50,7 +50,7 @@ func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error)
 		c.setsOf[k] = setsOf(c.mode, class(k))
 	}
 	if err := c.divide(&strategy, fleet, options, order); err != nil {
-		return nil, err
+		return nil, strictjson.Join(err)
 	}
 	c.recount()
 	if c.mode != FleetController {

@@ -593,6 +593,14 @@ func TestFaultsAreFlat(t *testing.T) {
 	if len(list) != 5 {
 		t.Errorf("%d faults, want 5: %v", len(list), err)
 	}
+	// A caller that goes through the faults of a plan does so in either mode: Fleet's controller meets
+	// one.
+	for _, wrong := range []partition.Strategy{{MaxUnavailable: partition.FromString("x")}, {Partitions: []partition.Definition{{ClusterSelector: bad}}}} {
+		_, err := partition.Plan(wrong, fleetOf(1, partition.State{}), partition.Options{Mode: partition.FleetController})
+		if all, ok := err.(interface{ Unwrap() []error }); !ok || len(all.Unwrap()) != 1 {
+			t.Errorf("in the mode FleetController the faults are no list of one: %T: %v", err, err)
+		}
+	}
 }
 
 // TestBadClusters: what is wrong with the fleet itself is found in both modes, beside what is wrong

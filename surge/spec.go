@@ -15,8 +15,8 @@ type Spec struct {
 	// At most [MaxReplicas].
 	Replicas int `json:"replicas"`
 	// MaxSurge is how many replicas may exist above Replicas during an update, at the indices from
-	// Replicas on. Percentages round up. Unset means 0. There is no upper bound: the planner uses
-	// only what it needs.
+	// Replicas on. Percentages round up. Unset means 0. There is no upper bound but that of a Limit:
+	// the planner uses only what it needs.
 	MaxSurge concurrency.Limit `json:"maxSurge,omitzero"`
 	// MaxUnavailable is how many base replicas may be missing. Percentages round down. Unset means
 	// 1. It must not exceed 100 %, or as a count Replicas, unless that is 0. MaxUnavailable and
