@@ -20,7 +20,8 @@ type SetSpec struct {
 	UpdateStrategy SetUpdateStrategy `json:"updateStrategy,omitzero"`
 	// Partition is the lowest set replica that is updated. Zero updates all.
 	Partition int `json:"partition,omitempty"`
-	// Paused stops further updates; holes are still filled.
+	// Paused stops further updates; holes are still filled. Surges of components are retired, as in
+	// every replica that is held. Under ReplicaRecreate surge replicas stay, as [Spec] says.
 	Paused bool `json:"paused,omitempty"`
 	// Components are the components of each replica, in the order of the state.
 	Components []Component `json:"components"`

@@ -36,7 +36,9 @@ type Spec struct {
 	// plus MaxSurge of them at a time.
 	Force bool `json:"force,omitempty"`
 	// Paused freezes the update. Missing base replicas are still created, at the revision they
-	// would have without the pause, and a scale-in is still finished. Existing surges stay.
+	// would have without the pause, and what a scale-in leaves above the surge range is still
+	// deleted. What is in the surge range stays, because it cannot be told from the surges of the
+	// update.
 	Paused bool `json:"paused,omitempty"`
 }
 
