@@ -73,7 +73,8 @@
 //	    even 0; with ByBudget or MaxPerStep after at most a step for each of them and one more
 //	I5  if a step releases nothing and More is false, the same holds for the next step
 //	I6  the order of the input does not matter, and a compiled plan equals a new one after any events
-//	I7  without manual partitions, a larger limit never releases fewer clusters
+//	I7  without manual partitions, a larger maxUnavailable, maxUnavailablePartitions, maxNew or
+//	    MaxPerStep never releases fewer clusters
 //	I8  every waiting or held cluster has one reason, the classes of a partition add up, and a
 //	    result survives JSON
 //	I9  limits are exact, between 0 and the count, and grow with the percentage and with the count
