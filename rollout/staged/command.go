@@ -1,7 +1,6 @@
 package staged
 
 import (
-	"math"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -253,13 +252,15 @@ func (e *edit) retry(c *Command) Reason {
 	k, i := int(at.stage), int(at.member)
 	s := e.run.stage(k)
 	rec, _ := s.tree.at(i)
-	switch why := s.noRetry(rec); {
-	case why == ReasonNotFailed:
-		return why
+	switch {
+	case !failed(rec.state):
+		return ReasonNotFailed
 	case int64(c.Attempt) != int64(rec.attempt):
 		return ReasonOtherAttempt
-	case why != "":
-		return why
+	case !rec.retryable():
+		return ReasonNoAttempt // Attempt is an int, which has 32 bits on some platforms
+	case s.phase.finished():
+		return ReasonStageFinished
 	case e.cancelled || e.run.phase == PhaseFailing:
 		return ReasonEnding
 	}
@@ -268,19 +269,5 @@ func (e *edit) retry(c *Command) Reason {
 	}
 	e.put(k, i, record{attempt: rec.attempt + 1, state: Waiting})
 	e.explain(k, i)
-	return ""
-}
-
-// noRetry returns why a member cannot be retried, whatever the command says. It is empty if the
-// member can be.
-func (s *stage) noRetry(rec *record) Reason {
-	switch {
-	case !failed(rec.state):
-		return ReasonNotFailed
-	case rec.attempt == math.MaxInt32: // Attempt is an int, which has 32 bits on some platforms
-		return ReasonNoAttempt
-	case s.phase.finished():
-		return ReasonStageFinished
-	}
 	return ""
 }

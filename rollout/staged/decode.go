@@ -188,7 +188,6 @@ func (d *decoder) members(stored []storedStage) {
 			return
 		}
 	}
-	r.setStages(list)
 	r.plan.index = newIndex(all, from)
 	// Each name occurs once. The exception is a target that moved to the cleanup: it occurs there
 	// and, settled, in its stage.
@@ -204,12 +203,18 @@ func (d *decoder) members(stored []storedStage) {
 			case first == at:
 			case k == cleanup && int(first.stage) != cleanup && r.joined.find(name, h) == nil && r.plan.options.LateLeaving == Clean && list[first.stage].memberSettled(int(first.member)):
 				r.joined = r.joined.put(name, h, residence{at, first})
+				home := list[first.stage]
+				was, _ := home.tree.at(int(first.member)) // still the decoder's own
+				home.count(was, -1)
+				was.marks |= moved
+				home.count(was, 1)
 			default:
 				d.wrong(fmt.Sprintf("stages[%d].names[%d]", k, i), "%q is there twice", name)
 			}
 			return len(d.faults) < mostFaults
 		})
 	}
+	r.setStages(list)
 }
 
 // stage builds one stage. It returns nil if the columns contradict each other.

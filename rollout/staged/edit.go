@@ -129,6 +129,6 @@ func (e *edit) enter(k int, phase StagePhase) *stage {
 // settleTarget puts a target into a settled state, and frees its slot if it has one.
 func (e *edit) settleTarget(k, i int, r record, state TargetState, why cause) {
 	r.state, r.cause, r.end = state, why, e.now
-	r.marks &= started
+	r.marks &= started | moved
 	e.put(k, i, r)
 }

@@ -110,17 +110,8 @@ func (r *Run) canRetry(over int) bool {
 	if r.all.over == 0 {
 		from, to = r.current, r.count()-1 // without what is closed, and without the cleanup
 	}
-	for k, s := range r.having((*tally).failures, from, to) {
-		if s.phase.finished() {
-			continue // whoever failed in it
-		}
-		found := false
-		s.tree.each(isFailed, func(i int, rec *record, name string) bool {
-			at, _ := r.find(name) // elsewhere if it moved to the cleanup: a command then means its place there
-			found = at == place{int32(k), int32(i)} && s.noRetry(rec) == ""
-			return !found
-		})
-		if found {
+	for _, s := range r.having((*tally).retries, from, to) {
+		if !s.phase.finished() {
 			return true
 		}
 	}

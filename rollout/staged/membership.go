@@ -101,7 +101,13 @@ func (e *edit) add(k int, name string) {
 	s := e.stage(k)
 	at := place{int32(k), int32(s.tree.size)}
 	is, moves := e.run.residence(name)
-	if is.at = at; !moves {
+	if is.at = at; moves {
+		home, i := int(is.home.stage), int(is.home.member)
+		rec, _ := e.run.stage(home).tree.at(i)
+		r := *rec
+		r.marks |= moved
+		e.put(home, i, r)
+	} else {
 		is.home = at
 	}
 	e.run.joined = e.run.joined.put(name, hash(name), is)

@@ -512,6 +512,9 @@ func TestI11RoundTrip(t *testing.T) {
 			if !reflect.DeepEqual(pictureOf(&copied), pictureOf(m.run)) {
 				t.Fatal(gocmp.Diff(pictureOf(m.run), pictureOf(&copied)))
 			}
+			if copied.String() != m.run.String() { // and so is what it waits for
+				t.Fatalf("a decoded run says something else:\n%s\n%s", m.run, &copied)
+			}
 			var before staged.Run
 			if err := json.Unmarshal(encode(t, m.before), &before); err != nil {
 				t.Fatal(err)

@@ -6,6 +6,7 @@ type tally struct {
 	number    [targetStates]int32
 	regressed int32
 	stuck     int32
+	retryable int32 // failed members that a retry would be for, if their stage is open
 	over      int32 // stages over their own budget
 }
 
@@ -18,6 +19,9 @@ func (t *tally) count(r *record, n int32) {
 	if r.marks.has(stuck) {
 		t.stuck += n
 	}
+	if r.retryable() {
+		t.retryable += n
+	}
 }
 
 func (t *tally) sum(more *tally) {
@@ -26,6 +30,7 @@ func (t *tally) sum(more *tally) {
 	}
 	t.regressed += more.regressed
 	t.stuck += more.stuck
+	t.retryable += more.retryable
 	t.over += more.over
 }
 
@@ -51,6 +56,8 @@ func (t *tally) unhappy() int { return t.failures() + int(t.number[Skipped]) }
 func (t *tally) dropped() int { return int(t.number[Skipped] + t.number[Removed]) }
 
 func (t *tally) regressions() int { return int(t.regressed) }
+
+func (t *tally) retries() int { return int(t.retryable) }
 
 func (t *tally) exceeded() int { return int(t.over) }
 

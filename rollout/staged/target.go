@@ -113,7 +113,14 @@ const (
 	current                     // waiting, and seen ready at the version
 	regressed                   // done, and seen unhealthy or at another version
 	stuck                       // starting or updating for stuckAfter; follows from the times
+	moved                       // on to the cleanup, where commands mean it; settled here
 )
+
+// retryable reports whether a retry would be for a failed member, if its stage is open. A command
+// means the present place of a target.
+func (r *record) retryable() bool {
+	return failed(r.state) && r.attempt < math.MaxInt32 && !r.marks.has(moved)
+}
 
 func (m marks) has(one marks) bool { return m&one != 0 }
 

@@ -1,0 +1,74 @@
+package staged_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testkit"
+	"github.com/tranche-dev/tranche/rollout/staged"
+)
+
+// TestVerdictsCostTheSame: what keeps a run from going on is found without looking at the whole
+// fleet, however many failed in whatever way.
+func TestVerdictsCostTheSame(t *testing.T) {
+	if testkit.Race || testkit.CPUTime() == 0 {
+		t.Skip("processor time cannot be compared")
+	}
+	targets := func(n int) (fleet staged.Fleet, names []string) {
+		fleet.Version = "v2"
+		for i := range n {
+			names = append(names, fmt.Sprintf("c%05d", i))
+			fleet.Targets = append(fleet.Targets, staged.Target{Name: names[i]})
+		}
+		return fleet, names
+	}
+	for _, row := range []struct {
+		why  string
+		held string
+		of   func(n int) *staged.Run
+	}{
+		{"all failed, and can be retried", "skip, retry or cancel", func(n int) *staged.Run {
+			fleet, _ := targets(n)
+			stage := all("st", 1)
+			stage.MaxConcurrency = concurrency.Percent(100)
+			run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleet, staged.Options{OnFailure: staged.Hold})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, result := step(t, run, staged.Input{}, benchStart)
+			run, _ = step(t, run, staged.Input{Observations: acknowledge(result.Actions, staged.HealthFailed)}, benchStart)
+			return run
+		}},
+		{"all left, which counts as a failure, and are to be removed: none can be retried", "skip or cancel", func(n int) *staged.Run {
+			fleet, names := targets(n)
+			run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, benchSpec(), fleet, staged.Options{OnFailure: staged.Hold, Removed: staged.Fail, LateLeaving: staged.Clean})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run, _ = step(t, run, staged.Input{Leaving: names}, benchStart)
+			return run
+		}},
+	} {
+		var spent [2]time.Duration
+		for k, n := range [...]int{100, 20_000} {
+			run := row.of(n)
+			for range 5 { // the least of them: a collection may fall into one
+				began := testkit.CPUTime()
+				for range 20 {
+					v, ok := run.Waits()
+					if !ok || v.Data.Total != n || v.On[0].Detail != row.held {
+						t.Fatalf("%s: %s", row.why, v)
+					}
+				}
+				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
+					spent[k] = took
+				}
+			}
+		}
+		if spent[1] > 20*spent[0]+100*time.Microsecond { // 200 times as many
+			t.Errorf("%s: 200 times as many cost %v instead of %v", row.why, spent[1], spent[0])
+		}
+	}
+}
