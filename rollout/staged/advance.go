@@ -133,6 +133,21 @@ func (r *Run) closes(k int) bool {
 	return (!p.waits || s.elapsed) && (!p.after || s.after.state == ApprovalApproved) && !r.blocked(k)
 }
 
+// stands reports whether the current stage waits for an input or an instant, as every step leaves
+// that of a run that is progressing or waiting.
+func (r *Run) stands() bool {
+	k := r.current
+	p, s := &r.plan.stages[k], r.stage(k)
+	switch s.phase {
+	case StageWaitingBefore:
+		return s.before.state != ApprovalApproved && !nobody(p, s)
+	case StageUpdating:
+		full := s.number[Waiting] == 0 || s.inProgress() >= r.plan.limitOf(k, s)
+		return s.unsettled() > 0 && full && s.tree.find(isCurrent) < 0
+	}
+	return !r.closes(k)
+}
+
 // blocked reports whether a regressed target keeps a stage from closing. Options under which none
 // does mark none, see checkMembers.
 func (r *Run) blocked(k int) bool {

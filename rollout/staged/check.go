@@ -345,6 +345,9 @@ func (d *decoder) checkPhase() {
 		d.wrong("phase", "%q does not go with the state %s, current stage %d (%s) and its failures", r.phase, r.desired, r.current, stage)
 		return
 	}
+	if (r.phase == PhaseProgressing || r.phase == PhaseWaiting) && !r.stands() {
+		d.wrong("phase", "must not be %q: nothing keeps the current stage %d (%s) from going on", r.phase, r.current, stage)
+	}
 	if r.phase.halting() && r.phase.ending() != r.settling(r.time) {
 		d.wrong("phase", "%q does not go with %s in progress and not stuck, %s after since", r.phase, textlist.Counted(r.stage(r.current).moving(), "target"), textlist.Duration(time.Duration(r.time-r.since)))
 	}

@@ -336,6 +336,45 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestDamageThatSetsARunGoing: a stored run that would go on by itself at the time of its last step is
+// not what that step left. So nobody approves by editing it.
+func TestDamageThatSetsARunGoing(t *testing.T) {
+	gated := all("st", 2)
+	gated.BeforeStageTasks, gated.AfterStageTasks = []staged.Task{{Type: staged.Approval}}, []staged.Task{{Type: staged.Approval}}
+	gated.MaxConcurrency = concurrency.Count(1)
+	asked := newScene(t, staged.Strategy{Stages: []staged.Stage{gated}}, staged.Options{}, []string{"c1", "c2"})
+	before := asked.run
+	updating := asked.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).run
+	after := asked.see(staged.HealthReady, "c1").see(staged.HealthReady, "c2").want(staged.PhaseWaiting, "c1 done, c2 done").run
+	blocking := newScene(t, waiting(time.Minute, all("st", 1)), staged.Options{VerifyDone: staged.Always}, []string{"c1"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1").
+		after(time.Minute).step(staged.Input{}).want(staged.PhaseWaiting, "c1 done regressed (unhealthy)").run
+	cleaning := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Cleanup: staged.Cleanup{MaxConcurrency: concurrency.Count(1)}}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1").run
+	for _, c := range []struct {
+		why      string
+		run      *staged.Run
+		from, to string
+	}{
+		{"the approval before a stage is given", before, `"before":"requested"`, `"before":"approved"`},
+		{"the approval after a stage is given", after, `"after":"requested"`, `"after":"approved"`},
+		{"nobody is regressed any more", blocking, `"states":"g","from":"2026-03-10T08:00:00Z","causes":{"unhealthy":[0]}`, `"states":"d","from":"2026-03-10T08:00:00Z"`},
+		{"a slot is free", updating, `"states":"sw","from":"2026-03-10T08:00:00Z","names":["c1","c2"],"starts":[0]`, `"states":"2w","names":["c1","c2"]`},
+		{"there are more slots", cleaning, `"cleanup":{"maxConcurrency":1}`, `"cleanup":{}`},
+		{"a member needs no start", updating, `"states":"sw"`, `"states":"sc"`},
+		{"all members are settled", updating, `"states":"sw","from":"2026-03-10T08:00:00Z","names":["c1","c2"],"starts":[0]`, `"settled":"2026-03-10T08:00:00Z","states":"2X","from":"2026-03-10T08:00:00Z","names":["c1","c2"],"ends":[0,0]`},
+	} {
+		text := string(encode(t, c.run))
+		if strings.Count(text, c.from) != 1 {
+			t.Errorf("%s: %s is not in\n%s", c.why, c.from, text)
+			continue
+		}
+		var run staged.Run
+		err := json.Unmarshal([]byte(strings.Replace(text, c.from, c.to, 1)), &run)
+		if fault := (*staged.FieldError)(nil); !errors.As(err, &fault) || fault.Code != staged.CodeFormat || fault.Path != "phase" || len(rules(err)) != 1 {
+			t.Errorf("%s: %v\n%s", c.why, err, &run)
+		}
+	}
+}
+
 // TestI11RandomDamage: what is changed anywhere behind the configuration is either refused or a run
 // like any other: it steps on, its counters equal a recount, and it survives JSON.
 func TestI11RandomDamage(t *testing.T) {
@@ -375,9 +414,12 @@ func TestI11RandomDamage(t *testing.T) {
 				t.Fatalf("%+v\n%s", c, data)
 			}
 		}
-		next, _, err := staged.Step(&run, staged.Input{}, m.run.Time())
+		next, result, err := staged.Step(&run, staged.Input{}, m.run.Time())
 		if err != nil {
 			t.Fatalf("%v\n%s", err, data)
+		}
+		if run.Time().Equal(m.run.Time()) && result.Changed && !run.Begun().IsZero() { // by I4 no step left it like this
+			t.Fatalf("goes on by itself: %s\n%s\n%s\n%s", result, data, &run, next)
 		}
 		var again staged.Run
 		if err := json.Unmarshal(encode(t, next), &again); err != nil {

@@ -15,7 +15,8 @@ import (
 // a stored run contradict each other, because it was damaged or edited, the run is unchanged and
 // the error joins the faults, each a *[FieldError]. Such faults are more members in progress than
 // the limit, a closed stage after an open one, open members in a settled stage, a task that is over
-// before its time, an approval that was decided before it was requested, or wrong counts.
+// before its time, an approval that was decided before it was requested, a run that waits for an
+// approval that is given or for nothing at all, or wrong counts.
 //
 // A field that this version does not know is a fault too: a newer version may have stored it, and a
 // step would lose what it says. So let all controllers read a run with a newer version before one of
