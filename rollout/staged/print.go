@@ -8,12 +8,14 @@ import (
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
-// shownTargets is how many targets of a stage are printed.
+// shownTargets is how many targets of a stage are printed, the first of them. Of the others as many
+// are that are in progress, failed or regressed as a verdict names.
 const shownTargets = 12
 
 // String describes the run for people: its phase, what it waits for, and each stage with its gates
-// and its targets. For a run that has not begun this is the preview. The text does not end with a
-// newline.
+// and its targets. Of many targets it shows the first twelve and, of the others, the first ten that
+// are in progress, that failed and that regressed. For a run that has not begun this is the preview.
+// The text does not end with a newline.
 func (r Run) String() string {
 	if r.plan == nil {
 		return "no run"
@@ -61,6 +63,10 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	fmt.Fprintf(b, "    targets: %s\n", strings.Join(names, ", "))
 	if s.Counts.Members > shownTargets && s.Counts.Waiting < s.Counts.Members {
 		fmt.Fprintf(b, "    counts: %s\n", s.Counts)
+		c := &s.Counts
+		r.printOthers(b, s.Index, "in progress", isActive, c.Starting+c.Updating+c.Soaking)
+		r.printOthers(b, s.Index, "failed", isFailed, c.Failed+c.TimedOut)
+		r.printOthers(b, s.Index, "regressed", isRegressed, c.Regressed)
 	}
 	if s.Wait > 0 {
 		fmt.Fprintf(b, "    after: wait %s", For(s.Wait))
@@ -82,6 +88,27 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	if s.After.Required {
 		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After))
 	}
+}
+
+// printOthers prints the first members of a class that are not among the first of their stage. number
+// is how many the class has in the stage.
+func (r *Run) printOthers(b *strings.Builder, k int, are string, c class, number int) {
+	var list []string
+	r.stage(k).tree.each(c, func(i int, rec *record, name string) bool {
+		if i < shownTargets {
+			number--
+		} else {
+			list = append(list, r.target(k, i, rec, name).String())
+		}
+		return len(list) < shownNames
+	})
+	if len(list) == 0 {
+		return
+	}
+	if more := number - len(list); more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	fmt.Fprintf(b, "    others %s: %s\n", are, strings.Join(list, ", "))
 }
 
 func shownApproval(g Gate) string {

@@ -475,6 +475,40 @@ func TestRunShowsTwelve(t *testing.T) {
 	}
 }
 
+// TestRunShowsWhoIsInTrouble: who is in progress, failed or regressed is told by name, the first ten
+// of each, wherever in the stage they are; and none of them twice.
+func TestRunShowsWhoIsInTrouble(t *testing.T) {
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("c%02d", i+1))
+	}
+	stage := all("all", 15)
+	stage.MaxFailures = concurrency.Count(40)
+	strategy := staged.Strategy{Stages: []staged.Stage{stage}}
+	start := func() *scene { return newScene(t, strategy, staged.Options{VerifyDone: staged.Always}, names) }
+	for _, c := range []struct {
+		why   string
+		scene *scene
+		want  string
+	}{
+		{"all of whom are among the first twelve", start().see(staged.HealthReady, names[5:15]...).see(staged.HealthReady, names[15:]...).see(staged.HealthReady, names[30:]...).see(staged.HealthFailed, "c01"),
+			"and 28 more\n    counts: 4 starting, 35 done, 1 failed"},
+		{"three of fifteen are not among the first twelve, one of whom is stuck", start().after(5*time.Minute-1).see(staged.HealthProgressing, "c14").see(staged.HealthReady, "c13").after(1).step(staged.Input{}),
+			"and 28 more\n    counts: 24 waiting, 14 starting, 1 updating, 1 done, 14 stuck\n    others in progress: c14 updating stuck, c15 starting stuck, c16 starting"},
+		{"all of them failed, and fifteen others are in progress", start().see(staged.HealthFailed, names[:15]...),
+			"and 28 more\n    counts: 10 waiting, 15 starting, 15 failed\n    others in progress: c16 starting, c17 starting, c18 starting, c19 starting, c20 starting, c21 starting, c22 starting, c23 starting, c24 starting, c25 starting, and 5 more\n" +
+				"    others failed: c13 failed (reported_failed), c14 failed (reported_failed), c15 failed (reported_failed)"},
+		{"one failed and was retried, and two regressed", start().see(staged.HealthReady, names[:12]...).see(staged.HealthReady, "c13", "c14").see(staged.HealthFailed, "c15").
+			step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c15", Attempt: 1}}}).see(staged.HealthFailing, "c01", "c13", "c14"),
+			"and 28 more\n    counts: 11 waiting, 15 starting, 14 done, 3 regressed\n    others in progress: c16 starting, c17 starting, c18 starting, c19 starting, c20 starting, c21 starting, c22 starting, c23 starting, c24 starting, c25 starting, and 5 more\n" +
+				"    others regressed: c13 done regressed (unhealthy), c14 done regressed (unhealthy)"},
+	} {
+		if text := c.scene.run.String(); !strings.HasSuffix(text, c.want) {
+			t.Errorf("%s: got\n%s\nwant at the end\n%s", c.why, text, c.want)
+		}
+	}
+}
+
 // TestNoSuchStage: a stage that the run does not have has no targets; a host may have its index from
 // an event, where -1 means no stage.
 func TestNoSuchStage(t *testing.T) {
