@@ -12,10 +12,10 @@ import (
 // are that are in progress, failed or regressed as a verdict names.
 const shownTargets = 12
 
-// String describes the run for people: its phase, what it waits for, and each stage with its gates
-// and its targets. Of many targets it shows the first twelve and, of the others, the first ten that
-// are in progress, that failed and that regressed. For a run that has not begun this is the preview.
-// The text does not end with a newline.
+// String describes the run for people: its phase, its budget if it has one, what it waits for, and
+// each stage with its limits, its gates and its targets. Of many targets it shows the first twelve
+// and, of the others, the first ten that are in progress, that failed and that regressed. For a run
+// that has not begun this is the preview. The text does not end with a newline.
 func (r Run) String() string {
 	if r.plan == nil {
 		return "no run"
@@ -23,6 +23,10 @@ func (r Run) String() string {
 	var b strings.Builder
 	all := r.Counts()
 	fmt.Fprintf(&b, "run %s: %s, version %s of %s, %d of %d targets done", textlist.Name(r.plan.spec.Name), r.phase, textlist.Name(r.plan.version), textlist.Name(r.plan.spec.PlacementName), all.Done, all.Members)
+	if !r.plan.budget.IsZero() {
+		_, allowed := r.budget()
+		b.WriteString(shownBudget(allowed))
+	}
 	if v, _ := r.Waits(); !r.phase.Terminal() {
 		fmt.Fprintf(&b, "\n  waits: %s", v)
 	} else if v.Data.Detail != "" || v.Data.Decision != nil {
@@ -40,10 +44,14 @@ func (r Run) String() string {
 func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	fmt.Fprintf(b, "  stage %d %s: %s, %d at a time", s.Index, s.Name, s.Phase, s.Limit)
 	if s.Budget >= 0 {
-		fmt.Fprintf(b, ", at most %d failure", s.Budget)
-		if s.Budget != 1 {
-			b.WriteByte('s')
-		}
+		b.WriteString(shownBudget(s.Budget))
+	}
+	timing := &r.plan.stages[s.Index].timing
+	if timing.deadline != never {
+		fmt.Fprintf(b, ", deadline %s", For(time.Duration(timing.deadline)))
+	}
+	if timing.soak > 0 {
+		fmt.Fprintf(b, ", soak %s", For(time.Duration(timing.soak)))
 	}
 	b.WriteByte('\n')
 	if s.Before.Required {
@@ -109,6 +117,10 @@ func (r *Run) printOthers(b *strings.Builder, k int, are string, c class, number
 		list = append(list, fmt.Sprintf("and %d more", more))
 	}
 	fmt.Fprintf(b, "    others %s: %s\n", are, strings.Join(list, ", "))
+}
+
+func shownBudget(failures int) string {
+	return ", at most " + textlist.Counted(failures, "failure")
 }
 
 func shownApproval(g Gate) string {
