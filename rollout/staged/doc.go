@@ -67,8 +67,8 @@
 // A [Command] may say who gave it, when and why. The run keeps this for the answer to each
 // approval, for the end of each wait by a command, for the skip or the last retry of each target,
 // and for the cancel. [StageStatus], [TargetStatus] and the verdicts show it as a [Decision], as do
-// the printed run and the events of a command, even of an ignored one. Who set the state of the run
-// is not kept: that is no command.
+// the printed run, of the targets that it names, and the events of a command, even of an ignored
+// one. Who set the state of the run is not kept: that is no command.
 //
 // # What a run keeps
 //
