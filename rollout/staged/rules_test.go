@@ -470,6 +470,10 @@ func TestStepRefuses(t *testing.T) {
 			t.Errorf("%v: got %v, want %s", now, err, want)
 		}
 	}
+	_, _, err := staged.Step(run, staged.Input{State: "Going", Leaving: []string{""}}, time.Time{})
+	if got, want := rules(err), []staged.Code{staged.CodeInput, staged.CodeState, staged.CodeTargetName}; !slices.Equal(got, want) {
+		t.Errorf("all faults of a step at once: got %q, want %q", got, want)
+	}
 	for _, empty := range []*staged.Run{nil, new(staged.Run)} {
 		if _, _, err := staged.Step(empty, staged.Input{}, benchStart); !errors.Is(err, staged.ErrNoRun) {
 			t.Error(err)

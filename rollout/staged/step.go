@@ -63,9 +63,9 @@ type Result struct {
 // leaves its argument unchanged. A time before that of the last step counts as that time. A run in
 // a terminal phase is returned as it is, whatever the input.
 //
-// If there is an error, the returned run is the argument. The error is [ErrNoRun], or it joins the
-// faults of the input, each a *[FieldError]: a state that cannot follow the present one, a value
-// that does not exist, a time outside the years 1970 to 2261.
+// If there is an error, the returned run is the argument. The error is [ErrNoRun], or it joins all
+// faults of the input and of now, each a *[FieldError]: a state that cannot follow the present one,
+// a value that does not exist, a time outside the years 1970 to 2261.
 //
 // Input about targets, stages or approvals that the run does not have, or no longer has, is no
 // error: Step ignores it and returns an event with the reason.
@@ -82,11 +82,13 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 		}
 		return run, Result{Events: ignored}, nil
 	}
+	var list faults
 	instant, fault := instantOf(now)
 	if fault != nil {
-		return run, Result{}, fault
+		list = append(list, fault)
 	}
-	if err := input.check(run.desired); err != nil {
+	input.check(&list, run.desired)
+	if err := list.err(); err != nil {
 		return run, Result{}, err
 	}
 	e := newEdit(run, instant, &input)
@@ -115,17 +117,16 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 }
 
 // check reports the faults of the input.
-func (in *Input) check(from State) error {
-	var list faults
+func (in *Input) check(list *faults, from State) {
 	if in.State != "" {
 		if !in.State.known() {
 			list.add(CodeState, "state", strconv.Quote(string(in.State)), hintState)
 		} else if fault := transition(from, in.State); fault != nil {
-			list = append(list, fault)
+			*list = append(*list, fault)
 		}
 	}
 	for i := range in.Commands {
-		in.Commands[i].check(&list, i)
+		in.Commands[i].check(list, i)
 	}
 	for i := range in.Added {
 		if !targetName(in.Added[i].Name) {
@@ -142,7 +143,6 @@ func (in *Input) check(from State) error {
 			list.add(CodeInput, at("observations", i)+".health", strconv.Quote(string(health)), "must be "+strictjson.Choice(HealthProgressing, HealthReady, HealthFailing, HealthFailed)+", or left out")
 		}
 	}
-	return list.err()
 }
 
 // desire applies what the user wants. With WaitDuringStop Freeze, a stop keeps what is left of a
