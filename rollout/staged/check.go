@@ -14,9 +14,11 @@ type stageCheck struct {
 	plan *stagePlan
 	*stage
 
-	anyStarted bool // a member has a start
-	early      bool // a member has a start before that of the stage
-	opened     bool // the stage has begun to update
+	anyStarted bool  // a member has a start
+	early      bool  // a member has a start before that of the stage
+	opened     bool  // the stage has begun to update
+	firstEnd   noted // when the first member was settled that is, or later than all
+	lastEnd    noted // when the last was of those that nothing settles again: done, timed out or removed
 }
 
 func (d *decoder) checkStage(k int) {
@@ -29,10 +31,18 @@ func (d *decoder) checkStage(k int) {
 	case StagePending, StageWaitingBefore, StageSkipped:
 		c.opened = false
 	}
+	c.firstEnd = never
 	c.tree.all(func(_ int, rec *record, _ string) bool {
 		c.anyStarted = c.anyStarted || rec.marks.has(started)
-		c.early = rec.marks.has(started) && notedAt(rec.start) < c.start
-		return !c.early
+		c.early = c.early || rec.marks.has(started) && notedAt(rec.start) < c.start
+		if rec.state.Settled() {
+			c.firstEnd = min(c.firstEnd, notedAt(rec.end))
+		}
+		switch rec.state {
+		case Done, TimedOut, Removed:
+			c.lastEnd = max(c.lastEnd, notedAt(rec.end))
+		}
+		return true
 	})
 	c.checkPlace()
 	c.checkGates()
@@ -40,6 +50,9 @@ func (d *decoder) checkStage(k int) {
 	c.checkSettled()
 	c.checkWait()
 	c.checkMembers()
+	if len(d.faults) == faults {
+		c.checkEnds()
+	}
 	if len(d.faults) == faults {
 		c.checkInstants()
 	}
@@ -135,6 +148,17 @@ func (c *stageCheck) checkTimes() {
 	}
 }
 
+// checkEnds compares the ends of the members with when the stage was settled, from when its wait
+// counts, and with its end.
+func (c *stageCheck) checkEnds() {
+	switch {
+	case c.settled.known() && c.settled < c.lastEnd:
+		c.wrong("settled", "must not be before the end of a member, at %s", shownInstant(c.lastEnd.instant()))
+	case c.phase.ended() && c.end < c.lastEnd:
+		c.wrong("end", "must not be before the end of a member, at %s", shownInstant(c.lastEnd.instant()))
+	}
+}
+
 // checkInstants compares the instants that are only shown with those that steps rely on, which have
 // passed the other checks. Each of them may be missing.
 func (c *stageCheck) checkInstants() {
@@ -149,6 +173,10 @@ func (c *stageCheck) checkInstants() {
 			c.decoder.wrong("begun", "must not be after the start of the first stage, nor after its end")
 			return
 		}
+	}
+	if c.run.first > c.firstEnd && len(c.faults) == 0 { // else it may have been said already
+		c.decoder.wrong("begun", "must not be after the end of a member of stage %d", c.k)
+		return
 	}
 	if c.phase.ended() {
 		latest = c.end

@@ -177,7 +177,7 @@ func TestDamage(t *testing.T) {
 			`"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
 			`"from":"2026-03-10T08:00:30Z"`, `"from":"`+oldest.Format(time.RFC3339Nano)+`"`).Replace(good),
 		"all of them, the later ones counted from the last": strings.NewReplacer(`"begun":"2026-03-10T08:00:30Z"`, `"begun":"`+oldest.Format(time.RFC3339Nano)+`"`, `"start":"2026-03-10T08:00:30Z"`, `"start":"`+oldest.Format(time.RFC3339Nano)+`"`,
-			`"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, fmt.Sprintf(`"starts":[0,0,%d],"ends":[30000000000,60000000000,%[2]d]`, oldest.Sub(first), benchStart.Add(6*time.Minute).Sub(oldest))).Replace(good),
+			`"starts":[0,0,30000000000],"ends":[30000000000,60000000000,60000000000]`, fmt.Sprintf(`"starts":[0,0,%d],"ends":[30000000000,60000000000,%[2]d]`, oldest.Sub(first), benchStart.Add(2*time.Minute).Sub(oldest))).Replace(good),
 	} {
 		if err := json.Unmarshal([]byte(text), new(staged.Run)); err != nil || text == good {
 			t.Errorf("%s: %v", why, err)
@@ -370,6 +370,55 @@ func TestDamageThatSetsARunGoing(t *testing.T) {
 		var run staged.Run
 		err := json.Unmarshal([]byte(strings.Replace(text, c.from, c.to, 1)), &run)
 		if fault := (*staged.FieldError)(nil); !errors.As(err, &fault) || fault.Code != staged.CodeFormat || fault.Path != "phase" || len(rules(err)) != 1 {
+			t.Errorf("%s: %v\n%s", c.why, err, &run)
+		}
+	}
+}
+
+// TestDamageOfEnds: a member was settled neither before the run began nor after its stage was, and the
+// wait after a stage counts from no instant before that: else an edit would make it shorter.
+func TestDamageOfEnds(t *testing.T) {
+	s := newScene(t, waiting(time.Hour, all("st", 2)), staged.Options{}, []string{"c1", "c2"}).after(10*time.Minute).see(staged.HealthReady, "c1").
+		after(10*time.Minute).see(staged.HealthReady, "c2").want(staged.PhaseWaiting, "c1 done, c2 done")
+	waits := s.run
+	closed := s.after(time.Hour).step(staged.Input{}).want(staged.PhaseSucceeded, "c1 done, c2 done").run
+	gone := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{}, []string{"c1", "c2"}).after(time.Minute).step(staged.Input{Removed: []string{"c2"}}).run
+	two := staged.Strategy{Stages: []staged.Stage{{Name: "a", Targets: []string{"c1"}}, {Name: "b", Targets: []string{"c2"}}}}
+	skipped, err := staged.Compile(two, benchSpec(), fleetOf("c1", "c2"), staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	skipped, _ = step(t, skipped, staged.Input{Removed: []string{"c1"}}, benchStart)
+	// What fails or is skipped later, is so after the stage was settled.
+	late := newScene(t, waiting(time.Hour, all("st", 2)), staged.Options{VerifyDone: staged.Always}, []string{"c1", "c2"}).see(staged.HealthReady, "c1", "c2").after(time.Minute).
+		see(staged.HealthFailing, "c1").after(time.Minute).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseWaiting, "c1 skipped, c2 done").run
+	if err := json.Unmarshal(encode(t, late), new(staged.Run)); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		why   string
+		run   *staged.Run
+		edits []string // what is there, and what comes instead
+		path  string
+	}{
+		{"a wait from before the last end", waits, []string{`"settled":"2026-03-10T08:20:00Z"`, `"settled":"2026-03-10T08:19:59.999999999Z"`}, "stages[0].settled"},
+		{"a wait that was over too early", closed, []string{`"settled":"2026-03-10T08:20:00Z"`, `"settled":"2026-03-10T08:19:59.999999999Z"`}, "stages[0].settled"},
+		{"done after the stage was closed, of a run that went on for longer", closed,
+			[]string{`"time":"2026-03-10T09:20:00Z"`, `"time":"2026-03-10T09:40:00Z"`, `"ends":[600000000000,1200000000000]`, `"ends":[600000000000,4800000000001]`}, "stages[0].settled"},
+		{"gone after the stage was skipped, of a run that went on for longer", skipped, []string{`"time":"2026-03-10T08:00:00Z"`, `"time":"2026-03-10T08:04:00Z"`,
+			`"from":"2026-03-10T08:00:00Z","names":["c1"]`, `"from":"2026-03-10T08:00:00.000000001Z","names":["c1"]`}, "stages[0].end"},
+		{"gone before the run began", gone, []string{`"ends":[60000000000]`, `"ends":[-1]`}, "begun"},
+	} {
+		text := string(encode(t, c.run))
+		for i := 0; i < len(c.edits); i += 2 {
+			if strings.Count(text, c.edits[i]) != 1 {
+				t.Errorf("%s: %s is not in\n%s", c.why, c.edits[i], text)
+			}
+			text = strings.Replace(text, c.edits[i], c.edits[i+1], 1)
+		}
+		var run staged.Run
+		err := json.Unmarshal([]byte(text), &run)
+		if fault := (*staged.FieldError)(nil); !errors.As(err, &fault) || fault.Code != staged.CodeFormat || fault.Path != c.path || len(rules(err)) != 1 {
 			t.Errorf("%s: %v\n%s", c.why, err, &run)
 		}
 	}
