@@ -336,8 +336,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDamageThatSetsARunGoing: a stored run that would go on by itself at the time of its last step is
-// not what that step left. So nobody approves by editing it.
+// TestDamageThatSetsARunGoing: a stored run that would go on by itself at the time of its last step
+// is not what that step left. So nobody approves by editing it.
 func TestDamageThatSetsARunGoing(t *testing.T) {
 	gated := all("st", 2)
 	gated.BeforeStageTasks, gated.AfterStageTasks = []staged.Task{{Type: staged.Approval}}, []staged.Task{{Type: staged.Approval}}
@@ -375,8 +375,8 @@ func TestDamageThatSetsARunGoing(t *testing.T) {
 	}
 }
 
-// TestDamageOfEnds: a member was settled neither before the run began nor after its stage was, and the
-// wait after a stage counts from no instant before that: else an edit would make it shorter.
+// TestDamageOfEnds: a member was settled neither before the run began nor after its stage was, and
+// the wait after a stage counts from no instant before that: else an edit would make it shorter.
 func TestDamageOfEnds(t *testing.T) {
 	s := newScene(t, waiting(time.Hour, all("st", 2)), staged.Options{}, []string{"c1", "c2"}).after(10*time.Minute).see(staged.HealthReady, "c1").
 		after(10*time.Minute).see(staged.HealthReady, "c2").want(staged.PhaseWaiting, "c1 done, c2 done")

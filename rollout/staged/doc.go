@@ -229,7 +229,7 @@
 //
 // The cost of a step grows with what it changes, starts and repeats: twenty changes of state take
 // the same time at 1,000 and at 1,000,000 targets. Besides its name, a target takes 34 bytes in
-// memory, and 25 bytes as JSON with both times recorded. A run keeps its strategy: where stages list
-// their targets by name, as those of [FromOCM] do, each name is in memory and in the JSON a second
-// time, and if Options.Added is Append, a table of these names takes 70 bytes more for each.
+// memory, and 25 bytes as JSON with both times recorded. A run keeps its strategy: where stages
+// list their targets by name, as those of [FromOCM] do, each name is in memory and in the JSON a
+// second time, and if Options.Added is Append, a table of these names takes 70 bytes more for each.
 package staged

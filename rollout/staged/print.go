@@ -98,8 +98,8 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	}
 }
 
-// printOthers prints the first members of a class that are not among the first of their stage. number
-// is how many the class has in the stage.
+// printOthers prints the first members of a class that are not among the first of their stage.
+// number is how many the class has in the stage.
 func (r *Run) printOthers(b *strings.Builder, k int, are string, c class, number int) {
 	var list []string
 	r.stage(k).tree.each(c, func(i int, rec *record, name string) bool {

@@ -475,8 +475,8 @@ func TestRunShowsTwelve(t *testing.T) {
 	}
 }
 
-// TestRunShowsWhoIsInTrouble: who is in progress, failed or regressed is told by name, the first ten
-// of each, wherever in the stage they are; and none of them twice.
+// TestRunShowsWhoIsInTrouble: who is in progress, failed or regressed is told by name, the first
+// ten of each, wherever in the stage they are; and none of them twice.
 func TestRunShowsWhoIsInTrouble(t *testing.T) {
 	var names []string
 	for i := range 40 {

@@ -12,8 +12,8 @@ import (
 // rollout.
 //
 // On lists a command only where the run does not go on without one: that [CommandEndWait] ends a
-// wait before its time, or [CommandSkip] an attempt in progress, is no event that is waited for. Nor
-// is a change of the fleet, such as that the target itself leaves or is observed to be gone.
+// wait before its time, or [CommandSkip] an attempt in progress, is no event that is waited for.
+// Nor is a change of the fleet, such as that the target itself leaves or is observed to be gone.
 //
 // Until is zero and On is empty where the run starts the target no more, because it is failing,
 // cancelling or over. They are as well before the first step of a run whose state is Run or Stop:
