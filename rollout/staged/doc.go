@@ -196,7 +196,7 @@
 //   - A run keeps the strategy and the options that it was compiled with: an edit of either is for
 //     the next run. To bring it to the targets that are left, cancel the run and, once it is over,
 //     compile another one under another ID. There the targets that are ready at the version are
-//     done without a start.
+//     done without a start. [Run.Strategy] and [Run.Options] return what the run keeps.
 //   - A progressDeadline is a deadline for becoming ready: it does not end a soak. If a target
 //     loses readiness, the deadline applies again, counted from the start of the target.
 //   - A progressDeadline runs on during a stop, because the update of the target does: a stop

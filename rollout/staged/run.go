@@ -108,6 +108,26 @@ func (r *Run) Spec() Spec {
 	return r.plan.spec
 }
 
+// Strategy returns the strategy that the run was compiled with, and keeps whatever becomes of the
+// strategy's object: what KubeFleet shows as stagedUpdateStrategySnapshot. It is a copy and belongs
+// to the caller. Its Name and Namespace are not stored with a run. It is the zero Strategy for the
+// zero Run.
+func (r *Run) Strategy() Strategy {
+	if r.plan == nil {
+		return Strategy{}
+	}
+	return r.plan.strategy.clone()
+}
+
+// Options returns the options that the run was compiled with. It is the zero Options for the zero
+// Run.
+func (r *Run) Options() Options {
+	if r.plan == nil {
+		return Options{}
+	}
+	return r.plan.options
+}
+
 // Version returns the version that targets are pointed at. It is empty for the zero Run.
 func (r *Run) Version() string {
 	if r.plan == nil {

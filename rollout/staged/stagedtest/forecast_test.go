@@ -283,6 +283,30 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+// TestWhyNotDone: what trials ended with is counted, the most frequent first.
+func TestWhyNotDone(t *testing.T) {
+	t.Parallel()
+	p := stagedtest.Prediction{Start: t0}
+	for _, own := range []struct {
+		n     int
+		trial stagedtest.Trial
+	}{
+		{1, stagedtest.Trial{Phase: staged.PhaseProgressing, CutOff: true, Waits: staged.ReasonSlot}},
+		{2, stagedtest.Trial{Phase: staged.PhaseFailed}},
+		{4, stagedtest.Trial{Done: true, Phase: staged.PhaseSucceeded, Ended: t0}},
+		{5, stagedtest.Trial{Phase: staged.PhaseHeld, Waits: staged.ReasonHeld}},
+		{2, stagedtest.Trial{Phase: staged.PhaseCancelled}},
+		{2, stagedtest.Trial{Phase: staged.PhaseWaiting, Waits: staged.ReasonApproval}},
+	} {
+		for range own.n {
+			p.Trials = append(p.Trials, own.trial)
+		}
+	}
+	if text := p.String(); !strings.Contains(text, "\nnot done: 75 %: Held in 5 trials, Cancelled in 2 trials, Failed in 2 trials, Waiting (approval) in 2 trials, World.End came first in 1 trial\n") {
+		t.Error(text)
+	}
+}
+
 // TestForecastEnds: a trial that the end of the world cuts off says so.
 func TestForecastEnds(t *testing.T) {
 	t.Parallel()

@@ -18,13 +18,10 @@ func (t Timeline) String() string {
 	started := map[[2]string]bool{} // by stage and target: the start is not acknowledged yet
 	for k := 0; k < len(t.Entries); {
 		e := &t.Entries[k]
-		if e.Event.Kind == staged.EventTarget {
-			key, was := [2]string{e.Stage, e.Event.Target}, false
-			was, started[key] = started[key], e.Event.To == staged.Starting.String()
-			if was && e.Event.To == staged.Updating.String() {
-				k++ // the same start, acknowledged
-				continue
-			}
+		if e.Event.To == staged.Updating.String() && started[[2]string{e.Stage, e.Event.Target}] {
+			delete(started, [2]string{e.Stage, e.Event.Target})
+			k++ // the same start, acknowledged
+			continue
 		}
 		if e.Event.Kind == staged.EventStage && t.empty(e.Event.Stage) {
 			k++ // it is passed over

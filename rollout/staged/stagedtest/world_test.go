@@ -302,6 +302,28 @@ func TestTimelines(t *testing.T) {
 			+2m  run: Succeeded
 			one: Succeeded, 2 done, 1 removed, from +0s to +2m, at most 2 at once
 			Succeeded after 2m`},
+		{"a target that loses its readiness while it soaks is updating again; a stage without targets is passed over", stagedtest.World{
+			StagedRun: compile(t, staged.Strategy{Stages: []staged.Stage{{Name: "none"}, stage("one", 1, "a")}, MinSuccessTime: staged.For(minutes(10))}, fleet("a"), staged.Options{}), Changes: []stagedtest.Change{
+				{At: t0.Add(minutes(4)), What: "a is\nrestarted", Do: func(*staged.Run) staged.Input {
+					return staged.Input{Observations: []staged.Observation{{Target: "a", Health: staged.HealthProgressing}}}
+				}},
+				{At: t0.Add(minutes(6)), Do: func(*staged.Run) staged.Input {
+					return staged.Input{Observations: []staged.Observation{{Target: "a", Health: staged.HealthReady}}}
+				}}}}, `
+			+0s  one: Updating
+			+0s  one: a started
+			+0s  run: Progressing
+			+1m  one: a soaking
+			+4m  a is restarted
+			+4m  one: a updating
+			+5m  one: a stuck
+			+6m  one: a soaking
+			+16m  one: a done
+			+16m  one: WaitingAfter
+			+16m  one: Succeeded
+			+16m  run: Succeeded
+			one: Succeeded, 1 done, from +0s to +16m, at most 1 at once
+			Succeeded after 16m`},
 		{"what takes no time is over at once", stagedtest.World{StagedRun: one(t, staged.Options{}), Target: stagedtest.ReadyAfter(0)}, `
 			+0s  one: Updating
 			+0s  one: a, b started
@@ -477,6 +499,33 @@ func marshal(t testing.TB, x any) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// TestFound: of what is in progress at the start the world is asked as when it began, once.
+func TestFound(t *testing.T) {
+	t.Parallel()
+	first := gated(t)
+	cut := func(until time.Duration) *staged.Run {
+		return play(t, stagedtest.World{StagedRun: first, Start: t0, End: t0.Add(until), Approval: stagedtest.ApproveAfter(0), Target: stagedtest.ReadyAfter(minutes(10))}).Run
+	}
+	for _, row := range []struct {
+		why  string
+		run  *staged.Run
+		want []staged.Action
+	}{
+		{"a start", cut(minutes(5)), []staged.Action{{Kind: staged.Start, Stage: 0, Target: "a", Version: "2", Token: staged.Token{Run: first.Spec().ID, Stage: 0, Target: "a", Attempt: 1, Kind: staged.Start}}}},
+		{"a removal", cut(minutes(65)), []staged.Action{{Kind: staged.Remove, Stage: 2, Target: "old", Token: staged.Token{Run: first.Spec().ID, Stage: 2, Target: "old", Attempt: 1, Kind: staged.Remove}}}},
+	} {
+		var asked []staged.Action
+		world := stagedtest.World{StagedRun: row.run, End: row.run.Time(), Target: func(action staged.Action) stagedtest.Outcome {
+			asked = append(asked, action)
+			return stagedtest.Outcome{After: time.Hour}
+		}}
+		play(t, world)
+		if diff := cmp.Diff(row.want, asked); diff != "" {
+			t.Errorf("%s:\n%s", row.why, diff)
+		}
+	}
 }
 
 // TestReactSees: whoever watches sees every step with the run as it was stored, before anything is
