@@ -11,6 +11,7 @@ import (
 //
 // The first row that applies decides:
 //
+//	 0  the plan is empty or was decoded, or the state is empty           bracket_no_plan
 //	 1  the deployment is not a member                                    rule_not_applicable
 //	 2  the execution's run with this version may start now               bracket_run
 //	 3  … is in progress                                                  bracket_in_progress
@@ -34,7 +35,7 @@ import (
 // not show that version on the target yet.
 func (p Plan) Evaluate(state State, resource, deployment, candidate string, now time.Time) Verdict {
 	if p.view == nil || state.Group == nil {
-		return Verdict{Reason: ReasonNotApplicable}
+		return Verdict{Reason: ReasonNoPlan}
 	}
 	q := question{view: p.view, state: state, now: now, candidate: candidate, name: resource, deployment: deployment, resource: p.view.locate(resource)}
 	return q.answer()

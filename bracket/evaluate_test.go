@@ -727,7 +727,7 @@ func forget(h *host) {
 // written out here.
 func TestReasonStatus(t *testing.T) {
 	codes := map[Reason]Reason{
-		ReasonNotApplicable: "rule_not_applicable", ReasonRun: "bracket_run", ReasonInProgress: "bracket_in_progress", ReasonCurrent: "bracket_current",
+		ReasonNoPlan: "bracket_no_plan", ReasonNotApplicable: "rule_not_applicable", ReasonRun: "bracket_run", ReasonInProgress: "bracket_in_progress", ReasonCurrent: "bracket_current",
 		ReasonWaitsForMembers: "bracket_waits_for_members", ReasonFailedHolding: "bracket_failed_holding", ReasonQueued: "bracket_queued",
 		ReasonMergeBudget: "bracket_merge_budget", ReasonNotDue: "bracket_not_due", ReasonHookWithoutVersion: "bracket_hook_without_version",
 		ReasonCollecting: "bracket_collecting", ReasonHookWaitsForMain: "bracket_hook_waits_for_main", ReasonEnded: "bracket_ended",
@@ -742,19 +742,19 @@ func TestReasonStatus(t *testing.T) {
 		ReasonNotApplicable: Allowed, ReasonRun: Allowed, ReasonInProgress: Allowed, ReasonCurrent: Allowed,
 		ReasonWaitsForMembers: Pending, ReasonFailedHolding: Pending, ReasonQueued: Pending, ReasonMergeBudget: Pending, ReasonNotDue: Pending,
 		ReasonHookWithoutVersion: Pending, ReasonCollecting: Pending, ReasonHookWaitsForMain: Pending,
-		ReasonEnded: Denied, ReasonNextGroup: Denied, ReasonNoVersion: Denied, ReasonNotLocked: Denied, "bracket_new": Denied, "": Denied,
+		ReasonNoPlan: Denied, ReasonEnded: Denied, ReasonNextGroup: Denied, ReasonNoVersion: Denied, ReasonNotLocked: Denied, "bracket_new": Denied, "": Denied,
 	}
 	for reason, status := range want {
 		if reason.Status() != status {
 			t.Errorf("%q is %s, want %s", reason, reason.Status(), status)
 		}
 	}
-	if v := (Plan{}).Evaluate(State{}, "n", "d", "v", day0); v.Reason != ReasonNotApplicable {
+	if v := (Plan{}).Evaluate(State{}, "n", "d", "v", day0); v.Reason != ReasonNoPlan {
 		t.Errorf("a plan of nothing answers %+v", v)
 	}
 	h := newHost(t, "n1")
 	h.step(60)
-	if v := h.plan.Evaluate(State{}, "n1", "kubelet", "v1", h.now); v.Reason != ReasonNotApplicable {
+	if v := h.plan.Evaluate(State{}, "n1", "kubelet", "v1", h.now); v.Reason != ReasonNoPlan {
 		t.Errorf("a plan answers %+v of a state that was forgotten", v)
 	}
 }

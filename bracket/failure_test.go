@@ -1731,7 +1731,7 @@ func TestCommitWhereTheStateWentOn(t *testing.T) {
 	h := newHost(t, "n1")
 	h.publish("kubelet", "v2", 0)
 	first := h.step(60)
-	if v := (Plan{}).Evaluate(h.state, "n1", "kubelet", "v2", at(60)); v.Reason != ReasonNotApplicable {
+	if v := (Plan{}).Evaluate(h.state, "n1", "kubelet", "v2", at(60)); v.Reason != ReasonNoPlan {
 		t.Errorf("no plan: %+v", v)
 	}
 	if _, err := first.Commit(State{}, nil, at(60)); !errors.Is(err, ErrStale) {

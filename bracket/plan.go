@@ -113,6 +113,7 @@ type Reason string
 
 // The reasons of verdicts, and of waits where the verdict is pending.
 const (
+	ReasonNoPlan             Reason = "bracket_no_plan"              // denied: nobody knows who is a member, because the plan or the state is not one that Step returned
 	ReasonNotApplicable      Reason = "rule_not_applicable"          // allowed: the deployment is not a member
 	ReasonRun                Reason = "bracket_run"                  // allowed: the run may start now
 	ReasonInProgress         Reason = "bracket_in_progress"          // allowed: the run has started
