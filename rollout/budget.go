@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -24,6 +25,11 @@ import (
 // do not count, so a version with the fix begins with a budget of its own. A job that hangs has not
 // failed before it ends; onStuck of a [concurrency.Rule] says what becomes of its slot.
 //
+// MaxFailures is a share of all targets: where it is a percentage of a large fleet, many targets fail
+// before it holds a version that fails on all of them. MaxFailureRate is a share of those on which
+// the version has come to an end, failed or succeeded. It holds such a version as soon as
+// MinimumSample targets have shown it. Where both are given, each of them holds the version.
+//
 // Only a success or an [Override] lets the version go on, never time alone; or another version
 // takes its place. The curve advances meanwhile: once the failures are within the budget again, all
 // targets whose turn has come start, as far as the pools allow.
@@ -38,12 +44,22 @@ import (
 // A target counts for as long as its jobs are listed: of every version that is still rolled out
 // keep the last job that failed or succeeded, even if later jobs did neither. (A kind of rule that
 // ctrlplane does not have. Counting by targets, and exceeding by more than the limit, are as in
-// package staged.)
+// package staged. A rate with a sample is what AWS IoT Jobs has as abort criteria.)
 type FailureBudget struct {
-	// MaxFailures is required: how many targets may have failed. One more holds the version, so 0
-	// allows no failure at all. A percentage, at most 100%, is of the targets that could fail and is
-	// rounded down: under 10% of nine targets, the first failure holds the version.
-	MaxFailures concurrency.Limit `json:"maxFailures"`
+	// MaxFailures is how many targets may have failed. One more holds the version, so 0 allows no
+	// failure at all. A percentage, at most 100%, is of the targets that could fail and is rounded
+	// down: under 10% of nine targets, the first failure holds the version. Required unless there is
+	// a MaxFailureRate.
+	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
+
+	// MaxFailureRate is how many of the targets on which the version has come to an end may have
+	// failed: a percentage, at most 100%, rounded down. It counts once there are MinimumSample of
+	// them: under 20% and a sample of 5, the second failure among the first five to nine holds the
+	// version.
+	MaxFailureRate concurrency.Limit `json:"maxFailureRate,omitzero"`
+
+	// MinimumSample is required with MaxFailureRate, and must be left out without it: at least 1.
+	MinimumSample int `json:"minimumSample,omitempty"`
 
 	// AnyEnvironment counts the targets of all environments that the rule governs, and holds the
 	// version in all of them. Unset: each environment has a budget of its own.
@@ -62,10 +78,24 @@ type FailureBudget struct {
 func (b FailureBudget) Validate() error {
 	var f faults
 	switch most := b.MaxFailures; {
-	case most.IsZero():
-		f.add("maxFailures", CodeRequired, nil, "is required: on how many targets a version may fail; it %s", hintBudget)
+	case most.IsZero() && b.MaxFailureRate.IsZero():
+		f.add("maxFailures", CodeRequired, nil, "is required: on how many targets a version may fail; it %s; or give a maxFailureRate", hintBudget)
 	case most.IsPercent() && most.Value() > 100:
 		f.add("maxFailures", CodeOutOfRange, most, "%s", hintBudget)
+	}
+	switch rate := b.MaxFailureRate; {
+	case rate.IsZero() && b.MinimumSample != 0:
+		f.add("minimumSample", CodeConflict, b.MinimumSample, "is that of a maxFailureRate: give one, or leave this out")
+	case rate.IsZero():
+	case !rate.IsPercent() || rate.Value() > 100:
+		f.add("maxFailureRate", CodeOutOfRange, rate, "%s", hintFailureRate)
+	}
+	switch sample := b.MinimumSample; {
+	case b.MaxFailureRate.IsZero():
+	case sample == 0:
+		f.add("minimumSample", CodeRequired, nil, "is required: on how many targets a version must have come to an end before its rate counts, at least 1")
+	case sample < 0:
+		f.add("minimumSample", CodeOutOfRange, sample, "must be at least 1")
 	}
 	for i, status := range b.OnJobStatuses {
 		f.failure(fmt.Sprintf("onJobStatuses[%d]", i), status)
@@ -73,7 +103,10 @@ func (b FailureBudget) Validate() error {
 	return f.err()
 }
 
-const hintBudget = `must be a count from 0, without quotes, or a percentage from "0%" to "100%"`
+const (
+	hintBudget      = `must be a count from 0, without quotes, or a percentage from "0%" to "100%"`
+	hintFailureRate = `must be a percentage from "0%" to "100%"`
+)
 
 // judge says whether a job has failed, and whether it decides anything: whether it has failed or
 // succeeded.
@@ -98,6 +131,7 @@ type budgeting struct {
 // failures is where a version failed.
 type failures struct {
 	targets []int32
+	decided int       // on how many targets it has come to an end; only with a rate
 	ahead   time.Time // the first instant at which one more target counts, or one less; zero: none
 }
 
@@ -115,29 +149,40 @@ func (w *work) budget(rule *compiledRule, environment, deployment, n int32) aske
 	own = asked{kind: KindFailureBudget, rule: rule.id, since: v.CreatedAt}
 	failed := w.failuresOf(rule, environment, deployment)[n]
 	w.wake(failed.ahead)
-	if len(failed.targets) > 0 {
-		if allowed := w.allowance(rule, environment, deployment, n); len(failed.targets) > allowed {
-			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed)
-		}
+	if allowed, of := w.allowance(rule, environment, deployment, n, &failed); len(failed.targets) > allowed {
+		own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed, of)
 	}
 	put(&w.budgets, key, own)
 	return own
 }
 
-// allowance is on how many targets version n may have failed.
-func (w *work) allowance(rule *compiledRule, environment, deployment, n int32) int {
-	population := 0
-	if rule.budget.MaxFailures.IsPercent() {
-		for i := range w.budgeted(rule, environment, deployment) {
-			if w.inScope(i, n) {
-				population++
+// allowance returns on how many targets version n may have failed. If it is the rate that allows so
+// few, of is the number of targets on which the version has come to an end; otherwise it is 0.
+func (w *work) allowance(rule *compiledRule, environment, deployment, n int32, failed *failures) (allowed, of int) {
+	budget := rule.budget
+	if allowed = len(failed.targets); allowed == 0 {
+		return allowed, 0
+	}
+	if most := budget.MaxFailures; !most.IsZero() {
+		population := 0
+		if most.IsPercent() {
+			for i := range w.budgeted(rule, environment, deployment) {
+				if w.inScope(i, n) {
+					population++
+				}
 			}
 		}
+		allowed = most.Of(population, concurrency.Floor)
 	}
-	return rule.budget.MaxFailures.Of(population, concurrency.Floor)
+	if rate := budget.MaxFailureRate; !rate.IsZero() && failed.decided >= budget.MinimumSample {
+		if may := rate.Of(failed.decided, concurrency.Floor); may < allowed {
+			return may, failed.decided
+		}
+	}
+	return allowed, 0
 }
 
-func (w *work) overBudget(rule *compiledRule, environment int32, v *Version, failed []int32, allowed int) Verdict {
+func (w *work) overBudget(rule *compiledRule, environment int32, v *Version, failed []int32, allowed, of int) Verdict {
 	where, names := "", make([]string, len(failed))
 	if environment != none {
 		where = w.environments[environment].ID
@@ -146,18 +191,22 @@ func (w *work) overBudget(rule *compiledRule, environment int32, v *Version, fai
 		names[k] = w.targets[i].Resource
 	}
 	slices.Sort(names)
+	detail := ""
+	if of > 0 {
+		detail = strconv.Itoa(of)
+	}
 	return Verdict{
 		Status: Denied, Reason: ReasonFailureBudget, Rule: rule.id,
 		On: []Condition{
 			{Kind: OnOperator}, {Kind: OnVersion, Deployment: v.Deployment},
 			{Kind: OnJob, Deployment: v.Deployment, Environment: where, Version: v.ID},
 		},
-		Data: &Data{Attempt: len(failed), Allowed: allowed, Names: slices.Compact(names)},
+		Data: &Data{Attempt: len(failed), Allowed: allowed, Names: slices.Compact(names), Detail: detail},
 	}
 }
 
 // failuresOf lists, by version, the targets of a deployment on which it failed, in one environment or
-// in all.
+// in all. Where the rule has a rate, it counts those on which it succeeded as well.
 func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map[int32]failures {
 	key := questionKey{rule, environment, deployment, none}
 	all, known := w.failures[key]
@@ -168,6 +217,10 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 	for i := range w.budgeted(rule, environment, deployment) {
 		jobs := w.targets[i].history()
 		for k := range jobs.len() {
+			failed, decides := rule.budget.judge(jobs.at(k))
+			if !decides || !failed && rule.budget.MaxFailureRate.IsZero() {
+				continue
+			}
 			stands, ahead := w.stands(rule.budget, jobs, k)
 			if !stands && ahead.IsZero() {
 				continue
@@ -175,6 +228,9 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 			if n := w.versions[deployment].number(jobs.at(k).Version); n >= 0 && w.inScope(i, n) {
 				own := all[n]
 				if stands {
+					own.decided++
+				}
+				if stands && failed {
 					own.targets = append(own.targets, i)
 				}
 				own.ahead = sooner(own.ahead, ahead)
@@ -186,14 +242,11 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 	return all
 }
 
-// stands reports whether a job failed, and no later job of its version failed or succeeded, by now;
-// and when that may change, because the host has recorded for later that one of them ends. Such a
-// job counts from then on.
+// stands reports whether a job that failed or succeeded has ended by now, and no later job of its
+// version that did; and when that may change, because the host has recorded for later that one of
+// them ends. Such a job counts from then on.
 func (w *work) stands(budget *FailureBudget, jobs history, k int) (stands bool, ahead time.Time) {
 	own := jobs.at(k)
-	if failed, _ := budget.judge(own); !failed {
-		return false, time.Time{}
-	}
 	if end := own.end(); end.After(w.now) {
 		return false, end
 	}

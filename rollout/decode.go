@@ -79,8 +79,11 @@ func withRemedies(err error) error {
 		if strings.HasPrefix(name, "gradualRollout.waves[") {
 			fault.Hint = hintWave
 		}
-		if name == "failureBudget.maxFailures" {
+		switch name {
+		case "failureBudget.maxFailures":
 			fault.Hint = hintBudget
+		case "failureBudget.maxFailureRate":
+			fault.Hint = hintFailureRate
 		}
 		list = append(list, &fault)
 	}

@@ -779,6 +779,51 @@ func ExampleFailureBudget() {
 	// 00:30:00 n2 starts v3
 }
 
+// ExampleFailureBudget_rate stops a release that fails often, long before it has failed on a share of
+// the whole fleet: of a hundred clusters, the second failure among the first five is enough.
+func ExampleFailureBudget_rate() {
+	set := exampleSet(`{"name":"fleet","selector":"true","rules":[
+		{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":600}},
+		{"id":"often","failureBudget":{"maxFailures":"10%","maxFailureRate":"20%","minimumSample":5}}]}`)
+	s := rollout.Snapshot{
+		Environments: []rollout.Environment{{ID: "prod"}}, Deployments: []rollout.Deployment{{ID: "web"}},
+		Versions: []rollout.Version{{ID: "v2", Deployment: "web", Status: rollout.VersionReady, CreatedAt: exampleNow}},
+	}
+	for k := range 100 {
+		id := fmt.Sprintf("c%02d", k)
+		s.Resources = append(s.Resources, rollout.Resource{ID: id})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}})
+	}
+	for turn := 0; ; turn++ {
+		now := exampleNow.Add(time.Duration(turn) * 10 * time.Minute)
+		plan, err := set.Plan(s, now)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if s.State, err = plan.Commit(plan.Start, now); err != nil {
+			log.Fatal(err)
+		}
+		if len(plan.Start) == 0 {
+			for wait := range plan.Waiting.All() {
+				if wait.Blockers[0].Reason == rollout.ReasonFailureBudget {
+					fmt.Println(turn, "clusters have it:", wait.Blockers[0])
+					return
+				}
+			}
+		}
+		for _, start := range plan.Start {
+			job := rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobSuccessful, CreatedAt: now, CompletedAt: now.Add(time.Minute)}
+			if turn%2 == 1 {
+				job.Status = rollout.JobFailure
+			}
+			i := slices.IndexFunc(s.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
+			s.Targets[i].Jobs = []rollout.Job{job}
+		}
+	}
+	// Output:
+	// 5 clusters have it: failure_budget_exceeded (2 targets of 5 failed, 1 may: c54, c56), waits for an operator's override or a version of web or successes of web v2 in prod
+}
+
 // ticket is a rule that asks for a change ticket on the version.
 type ticket struct{}
 

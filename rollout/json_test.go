@@ -31,7 +31,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.GradualRollout{}, "rolloutType! timeScaleInterval! positionGrowthFactor waves orderKey orderSalt orderHash"},
 		{rollout.DeploymentDependency{}, "dependsOn! appliesTo match anyEnvironment"},
 		{rollout.VersionSelector{}, "selector! description"},
-		{rollout.FailureBudget{}, "maxFailures! anyEnvironment onJobStatuses onVerificationFailure"},
+		{rollout.FailureBudget{}, "maxFailures maxFailureRate minimumSample anyEnvironment onJobStatuses onVerificationFailure"},
 		{rollout.AnyApproval{}, "minApprovals!"},
 		{rollout.EnvironmentProgression{}, "dependsOnEnvironmentSelector! minimumSuccessPercentage minimumSoakTimeMinutes maximumAgeHours successStatuses requireVerificationPassed"},
 		{rollout.VersionCooldown{}, "intervalSeconds!"},

@@ -538,6 +538,14 @@ func meaningless() map[string]func(*worded) bool {
 			x.with(rollout.Rule{FailureBudget: &rollout.FailureBudget{MaxFailures: concurrency.Percent(100)}})
 			return true
 		},
+		"all of a sample may fail": func(x *worded) bool {
+			x.with(rollout.Rule{FailureBudget: &rollout.FailureBudget{MaxFailureRate: concurrency.Percent(100), MinimumSample: 1}})
+			return true
+		},
+		"a sample is larger than the fleet": func(x *worded) bool {
+			x.with(rollout.Rule{FailureBudget: &rollout.FailureBudget{MaxFailureRate: concurrency.Percent(0), MinimumSample: 1000}})
+			return true
+		},
 	}
 }
 

@@ -160,7 +160,9 @@ const (
 	// of retryOnStatuses.
 	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
 	// LintFailureBudgetUnreachable, a warning: a failure budget allows as many failures as any
-	// deployment that it governs has targets, so it never holds anything. Lower maxFailures.
+	// deployment that it governs has targets, or a rate of 100%, or it needs a larger sample than
+	// there are targets, so it never holds anything. Lower maxFailures, maxFailureRate or
+	// minimumSample.
 	LintFailureBudgetUnreachable LintCode = "failure_budget_unreachable"
 	// LintFailureBudgetUnpaced, a warning: targets under a failure budget have neither a curve nor
 	// a pool, so all of them start at once, before any failure is known. Add one of the two. With

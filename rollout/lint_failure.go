@@ -25,8 +25,8 @@ func (l *lint) lookAtFailures() {
 	l.lookAtStuck()
 }
 
-// lookAtBudget finds a failure budget that no number of failures exceeds, and targets under one that
-// start all at once.
+// lookAtBudget finds a part of a failure budget that no number of failures exceeds, and targets under
+// a budget that start all at once.
 func (l *lint) lookAtBudget(rule *compiledRule) {
 	populations := map[int32]int{} // of each budget, by pair or by deployment
 	follows := map[int32]bool{}    // budgets of several environments of which one may have to wait for another
@@ -52,12 +52,32 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 			unpaced.merge(reachOf(k.targets))
 		}
 	}
-	switch limit := rule.budget.MaxFailures; {
-	case all.some() && limit.Of(most, concurrency.Floor) >= most:
-		l.add(findingOf(rule, "maxFailures"), LintFailureBudgetUnreachable, SeverityWarning, all,
-			fmt.Sprintf("it is %v, and no deployment has more than %s: nothing is ever held", limit, textlist.Counted(most, "target")),
-			"lower maxFailures, or write a percentage below 100%")
-	case unpaced.some() && len(l.w.set.customs) == 0: // a rule of the host's may spread the starts
+	if !all.some() {
+		return
+	}
+	bare := true // nothing that the budget says ever holds anything
+	useless := func(field, is, remedy string) {
+		l.add(findingOf(rule, field), LintFailureBudgetUnreachable, SeverityWarning, all, is, remedy)
+	}
+	if limit := rule.budget.MaxFailures; !limit.IsZero() {
+		if limit.Of(most, concurrency.Floor) >= most {
+			useless("maxFailures", fmt.Sprintf("it is %v, and no deployment has more than %s: it never holds anything", limit, textlist.Counted(most, "target")),
+				"lower maxFailures, or write a percentage below 100%")
+		} else {
+			bare = false
+		}
+	}
+	if rate := rule.budget.MaxFailureRate; !rate.IsZero() {
+		switch sample := rule.budget.MinimumSample; {
+		case rate.Value() >= 100:
+			useless("maxFailureRate", "it is 100%: it never holds anything", "write a percentage below 100%")
+		case sample > most:
+			useless("minimumSample", fmt.Sprintf("it is %d, and no deployment has more than %s: the rate never counts", sample, textlist.Counted(most, "target")), "lower minimumSample")
+		default:
+			bare = false
+		}
+	}
+	if !bare && unpaced.some() && len(l.w.set.customs) == 0 { // a rule of the host's may spread the starts
 		l.add(findingOf(rule, ""), LintFailureBudgetUnpaced, SeverityWarning, unpaced,
 			"all its targets start at once, before any failure is known", "add a gradualRollout or a resourceConcurrency rule for them")
 	}

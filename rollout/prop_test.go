@@ -220,6 +220,12 @@ func genRule(t *rapid.T) rollout.Rule {
 			MaxFailures: oneOf(t, "failures", concurrency.Count(0), concurrency.Count(0), concurrency.Count(1), concurrency.Percent(34), concurrency.Percent(50)), AnyEnvironment: chance(t, "everywhere", 30),
 			OnVerificationFailure: chance(t, "verified", 40),
 		}
+		if chance(t, "rated", 40) {
+			b.MaxFailureRate, b.MinimumSample = oneOf(t, "failure rate", concurrency.Percent(0), concurrency.Percent(34), concurrency.Percent(50), concurrency.Percent(99)), between(t, "sample", 1, 3)
+			if chance(t, "by the rate alone", 60) {
+				b.MaxFailures = concurrency.Limit{}
+			}
+		}
 		if chance(t, "which failures", 30) {
 			b.OnJobStatuses = oneOf(t, "these", []rollout.JobStatus{rollout.JobFailure}, []rollout.JobStatus{rollout.JobCancelled, rollout.JobExternalRunNotFound})
 		}

@@ -121,7 +121,8 @@ func (r *reference) gate(t rollout.Target, v rollout.Version, rules []namedRule)
 // environment, or anywhere.
 func (r *reference) overBudget(rule namedRule, v rollout.Version, environment string) bool {
 	b := rule.FailureBudget
-	population, failed := 0, 0
+	population, failed, decided := 0, 0, 0
+	rated := !b.MaxFailureRate.IsZero()
 	for _, o := range r.s.Targets {
 		rules, _ := r.governing(o)
 		governs := slices.ContainsFunc(rules, func(other namedRule) bool { return other.id == rule.id })
@@ -129,7 +130,7 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 			continue
 		}
 		population++
-		bad, ever := false, false
+		bad, good, ever := false, false, false
 		var ahead []time.Time                          // successes of the future that no job after them makes irrelevant
 		for _, job := range slices.Backward(jobs(o)) { // the oldest first: the last word counts
 			end := job.CompletedAt
@@ -146,20 +147,23 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 			fails = fails || b.OnVerificationFailure && job.Verification == rollout.VerificationFailed
 			succeeds := job.Status == rollout.JobSuccessful && (!b.OnVerificationFailure || job.Verification == "" || job.Verification == rollout.VerificationPassed)
 			switch {
-			case end.After(r.now) && fails:
+			case end.After(r.now) && (fails || rated && succeeds):
 				r.wake(end)
 			case end.After(r.now) && succeeds:
 				ahead = append(ahead, end)
 			case fails:
-				bad, ever, ahead = true, true, nil
+				bad, good, ever, ahead = true, false, true, nil
 			case succeeds:
-				bad, ahead = false, nil
+				bad, good, ahead = false, true, nil
 			}
 		}
 		for _, end := range ahead {
 			if ever { // else there is nothing that it could make up for
 				r.wake(end)
 			}
+		}
+		if bad || good {
+			decided++
 		}
 		if bad {
 			failed++
@@ -169,7 +173,10 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 	if b.MaxFailures.IsPercent() {
 		allowed = population * allowed / 100
 	}
-	return failed > allowed
+	if rated && decided >= b.MinimumSample && 100*failed > b.MaxFailureRate.Value()*decided {
+		return true
+	}
+	return !b.MaxFailures.IsZero() && failed > allowed
 }
 
 // untilOpen is the end of what a rollout says that has not begun: when time alone has opened every

@@ -110,6 +110,8 @@ func valuesOf() map[string]values {
 		},
 		"failureBudget": {
 			"maxFailures":           {list("0", "2", `"0%"`, `"100%"`), list(`"101%"`)},
+			"maxFailureRate":        {list(`"0%"`, `"100%"`), list(`"101%"`, "2")},
+			"minimumSample":         {list("1", "1000"), list("0", "-1")},
 			"anyEnvironment":        {list("true", "false"), nil},
 			"onJobStatuses":         {list("[]", `["failure"]`), list(`["odd"]`, `["successful"]`)},
 			"onVerificationFailure": {list("true", "false"), nil},

@@ -33,7 +33,7 @@ const (
 	ReasonSelectorNoMatch          Reason = "selector_no_match"          // denied: a versionSelector says no
 	ReasonSelectorMissingKey       Reason = "selector_missing_key"       // denied: a versionSelector reads a missing key
 	ReasonSelectorError            Reason = "selector_error"             // denied: an expression failed on this target
-	ReasonFailureBudget            Reason = "failure_budget_exceeded"    // denied: the version failed on more targets than a failureBudget allows
+	ReasonFailureBudget            Reason = "failure_budget_exceeded"    // denied: the version failed on more targets than a failureBudget allows, or on too many of those on which it has come to an end
 	ReasonApprovalMissing          Reason = "approval_missing"           // pending: fewer approvers than needed; Until is when there are enough, if approvals of the future make it so
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago; Until is its next success, if that is recorded already
@@ -90,7 +90,7 @@ type Verdict struct {
 //	selector_no_match                     Detail: the description of the rule, if it has one
 //	selector_missing_key                  Detail: the key
 //	selector_error, custom_invalid        Detail: what is wrong
-//	failure_budget_exceeded               Attempt: on how many targets the version failed; Allowed: on how many it may; Names: their resources
+//	failure_budget_exceeded               Attempt: on how many targets the version failed; Allowed: on how many it may; Names: their resources; Detail: on how many it has come to an end, if it is the rate that is exceeded
 //	approval_missing                      Attempt: how many have approved; Allowed: how many are needed; Names: who has
 //	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: how many await their verification, and why that is out of reach, if so
 //	progression_too_old                   Detail: the instant of the newest success, by RFC 3339
@@ -282,7 +282,11 @@ func (d *Data) about(reason Reason) string {
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
 	case ReasonFailureBudget:
-		text, names = fmt.Sprintf(" (%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), d.Allowed, strings.Join(textlist.Few(list), ", ")), ""
+		of := ""
+		if d.Detail != "" {
+			of = " of " + textlist.Name(d.Detail)
+		}
+		return fmt.Sprintf(" (%s%s failed, %d may: %s)", textlist.Counted(d.Attempt, "target"), of, d.Allowed, strings.Join(textlist.Few(list), ", "))
 	case ReasonApprovalMissing:
 		text = fmt.Sprintf(" (%d of %d needed)", d.Attempt, d.Allowed)
 		if names != "" {

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -129,6 +130,14 @@ func TestVerdictsInFull(t *testing.T) {
 			s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r2", Environment: "prod", Deployment: "api"}, Current: "v2", Jobs: []rollout.Job{{Run: "1", Version: "v2", Status: rollout.JobFailure, CreatedAt: minute(-90)}}})
 		},
 			want: `[{"status":"denied","reason":"failure_budget_exceeded","rule":"R","on":[{"kind":"operator"},{"kind":"version","deployment":"api"},{"kind":"job","environment":"prod","deployment":"api","version":"v2"}],"data":{"attempt":1,"names":["r2"]}}]`},
+		{why: "it failed too often among those on which it has ended", rules: `{"id":"R","failureBudget":{"maxFailureRate":"50%","minimumSample":2}}`, edit: func(s *rollout.Snapshot) {
+			for k, status := range []rollout.JobStatus{rollout.JobFailure, rollout.JobSuccessful, rollout.JobFailure} {
+				id := fmt.Sprint("r", k+2)
+				s.Resources = append(s.Resources, rollout.Resource{ID: id})
+				s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "api"}, Current: "v2", Jobs: []rollout.Job{{Run: id, Version: "v2", Status: status, CreatedAt: minute(-90)}}})
+			}
+		},
+			want: `[{"status":"denied","reason":"failure_budget_exceeded","rule":"R","on":[{"kind":"operator"},{"kind":"version","deployment":"api"},{"kind":"job","environment":"prod","deployment":"api","version":"v2"}],"data":{"attempt":2,"allowed":1,"names":["r2","r4"],"detail":"3"}}]`},
 		{why: "a cooldown", rules: `{"id":"R","versionCooldown":{"intervalSeconds":7200}}`, edit: func(s *rollout.Snapshot) {
 			s.Targets[0].Jobs = []rollout.Job{{Run: "1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: minute(-90)}}
 		},

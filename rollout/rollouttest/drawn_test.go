@@ -335,7 +335,8 @@ func (d drawn) versions() string {
 }
 
 func (d drawn) budget() string {
-	return `"failureBudget":{"maxFailures":` + d.of("0", "1", `"30%"`) + d.maybe(30, func() string { return `"anyEnvironment":true` }) + d.maybe(40, func() string { return `"onVerificationFailure":true` }) + `}`
+	most := d.of(`"maxFailures":0`, `"maxFailures":1`, `"maxFailures":"30%"`, `"maxFailureRate":"30%","minimumSample":2`, `"maxFailures":2,"maxFailureRate":"50%","minimumSample":1`)
+	return `"failureBudget":{` + most + d.maybe(30, func() string { return `"anyEnvironment":true` }) + d.maybe(40, func() string { return `"onVerificationFailure":true` }) + `}`
 }
 
 func (d drawn) approval() string {
