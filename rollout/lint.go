@@ -190,11 +190,13 @@ func reachOf(targets []int32) reach { return reach{len(targets), targets[0]} }
 
 func (r reach) some() bool { return r.targets > 0 }
 
-func (r *reach) add(i int32) {
-	if !r.some() {
+// add counts one more target, and reports whether it is now the first.
+func (r *reach) add(i int32) (first bool) {
+	if first = !r.some() || i < r.first; first {
 		r.first = i
 	}
 	r.targets++
+	return first
 }
 
 func (r *reach) merge(other reach) {

@@ -27,7 +27,7 @@ func (l *lint) lookAtCycles() {
 		for _, id := range cycle.Path {
 			d, _ := w.deployment(id)
 			for _, i := range w.targetsIn(int32(e), d) {
-				concerns.merge(reach{1, i})
+				concerns.add(i)
 			}
 		}
 		detail := fmt.Sprintf("in %s %s, and nothing is planned as long as they do", w.environments[e].ID, cycle.around())
@@ -385,7 +385,7 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 			fix = "remove one of these dependencies, narrow that of the rule with appliesTo, let it be satisfied by an older version, or publish a version that does not depend on the other"
 			continue
 		}
-		concerns.merge(reach{1, step.target})
+		concerns.add(step.target)
 		if first == nil || strings.Compare(step.rule.id, first.id) < 0 {
 			first = step.rule
 		}
@@ -396,7 +396,7 @@ func (l *lint) ring(path []waitStep, severity Severity) {
 		for k, step := range path {
 			versions = append(versions, name(step.waiter))
 			if !slices.ContainsFunc(path[:k], func(before waitStep) bool { return before.target == step.target }) {
-				concerns.merge(reach{1, step.target})
+				concerns.add(step.target)
 			}
 		}
 		l.addApart(Finding{Path: "versions[" + slices.Min(versions) + "].dependencies"}, detail, LintDependencyCycle, severity, concerns, detail,

@@ -24,8 +24,7 @@ type tally struct {
 
 // fail notes that an expression of the rule has no answer for a target.
 func (t *tally) fail(i int32, field string, err error) {
-	own := t.failing.at(field)
-	if own.add(i); own.targets == 1 {
+	if t.failing.at(field).add(i) {
 		t.failures[field] = err.Error()
 	}
 	t.concerned = true
@@ -182,7 +181,7 @@ func (l *lint) allPass(rule *compiledRule, i int32, own *tally) bool {
 	if met {
 		return false
 	}
-	if own.passed.add(i); own.passed.targets == 1 {
+	if own.passed.add(i) {
 		own.passing = passing
 	}
 	return true

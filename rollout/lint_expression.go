@@ -19,8 +19,7 @@ func (l *lint) lookAtHeld() {
 	details := map[string]string{}
 	for i := range w.targets {
 		for _, verdict := range w.held[int32(i)] {
-			own := concerned.at(verdict.Rule)
-			if own.add(int32(i)); own.targets == 1 {
+			if concerned.at(verdict.Rule).add(int32(i)) {
 				details[verdict.Rule] = verdict.Data.Detail
 			}
 		}
@@ -63,11 +62,8 @@ func (l *lint) lookAtSelected() {
 					}
 					answers[n] = answer
 				}
-				if answer != "" && w.overriddenAt(rule.id, i, n) == nil {
-					if !concerns.some() || i < concerns.first {
-						detail = answer
-					}
-					concerns.merge(reach{1, i})
+				if answer != "" && w.overriddenAt(rule.id, i, n) == nil && concerns.add(i) {
+					detail = answer
 				}
 			}
 		}

@@ -209,16 +209,12 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 				})
 				answers[q] = p
 			}
-			if !p.unproved {
-				continue
-			}
-			if !concerns.some() || i < concerns.first {
+			if p.unproved && concerns.add(i) {
 				detail = fmt.Sprintf("%s %s does not get to %s: %s", w.deployments[d].ID, w.versions[d].list[n].ID, w.environments[e].ID, p.why(w.environments[p.environment].ID, rule.progression))
 				if fix = "record the jobs that brought it, let it be deployed there, or once more where it failed, ask for a smaller minimumSuccessPercentage"; p.tooOld {
 					fix = "let it be deployed there once more, raise maximumAgeHours"
 				}
 			}
-			concerns.merge(reach{1, i})
 		}
 	}
 	if concerns.some() {

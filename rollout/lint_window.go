@@ -129,7 +129,7 @@ func (l *lint) lookAtCurves() {
 					offers[h] = offered
 				}
 				if offered.known && length > offered.duration {
-					slow.at(h).merge(reach{1, i})
+					slow.at(h).add(i)
 					longest[h] = max(longest[h], own.founders)
 				}
 			}
