@@ -150,16 +150,8 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 // floorRules returns the answers about the version that a target outside brackets has, or has
 // begun: whether another job of it may start, and what a rollback rule says of it.
 func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
-	t := &w.targets[i]
 	if s := w.setbackOf(i, n); s != nil {
-		var rules []RuleVerdict
-		for _, verdict := range s.verdicts(w, t) {
-			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: verdict})
-		}
-		if t.busy {
-			rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
-		}
-		return rules, ProspectWaits
+		return w.answers(s.blockers(w, &w.targets[i])), ProspectWaits
 	}
 	return w.repeatRules(i, n, starts)
 }
@@ -228,9 +220,9 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	return rules
 }
 
-// kindOf is the kind of the rule that gave a verdict. It is asked about what a plan lists for members
-// and for slots, where no verdict is about a status, a missing policy or a missing retry rule: the
-// gates and retryRules answer for these.
+// kindOf is the kind of the rule that gave a verdict. It is asked about what a plan lists for members,
+// for slots and for a version that went wrong, where no verdict is about a status, a missing policy or
+// a missing retry rule: the gates and retryRules answer for these.
 func (w *work) kindOf(verdict Verdict) RuleKind {
 	if rule := w.set.rule(verdict.Rule); rule != nil {
 		return rule.kind

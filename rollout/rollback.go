@@ -126,8 +126,9 @@ func (s *setback) keeps(t *target, floor int32) int32 {
 	return none
 }
 
-// verdicts returns what the rules say about the version that went wrong.
-func (s *setback) verdicts(w *work, t *target) []Verdict {
+// blockers returns all that stands in the way of the version that went wrong: the rules, and a job
+// that is in progress. An operator who lets the version past the rules would wait for that job.
+func (s *setback) blockers(w *work, t *target) []Verdict {
 	verdict := Verdict{
 		Status: Denied, Reason: ReasonRollbackTriggered,
 		On:   []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}},
@@ -146,13 +147,6 @@ func (s *setback) verdicts(w *work, t *target) []Verdict {
 	for k, rule := range s.rules {
 		all[k], all[k].Rule = verdict, rule.id
 	}
-	return all
-}
-
-// blockers returns all that stands in the way of the version that went wrong: the rules, and a job
-// that is in progress. An operator who lets the version past the rules would wait for that job.
-func (s *setback) blockers(w *work, t *target) []Verdict {
-	all := s.verdicts(w, t)
 	if t.busy {
 		all = append(all, busy(t))
 	}
@@ -171,8 +165,6 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 	switch {
 	case s.active:
 		w.kept(i)
-	case s.stuck, s.to < 0:
-		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	case s.done:
 		kept := s.keeps(t, floor)
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
@@ -181,7 +173,7 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 		} else if needed {
 			w.offer(i, kept, w.repeatDue(i, kept), 0)
 		}
-	case t.busy:
+	case s.stuck, s.to < 0, t.busy:
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	default:
 		if frozen := w.freezes(nil, i, true); len(frozen) > 0 {
