@@ -96,11 +96,12 @@ func (w *work) ask() error {
 		}
 		c := w.candidates.at(int32(at))
 		start := len(slab)
-		if m := c.member; m != nil && m.pending != nil {
+		runs := c.brings()
+		if runs != nil {
 			// One lease covers the whole execution, so its first start needs a place in every pool
 			// that one of its runs needs.
 			view := int32(none)
-			for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+			for _, run := range runs {
 				if w.view[run.target] != view { // targets of one resource with the same view need the same pools
 					view = w.view[run.target]
 					slab = w.needs(slab, start, run.target)
@@ -117,7 +118,7 @@ func (w *work) ask() error {
 		// conflict, while it claimed or gave back one pool after the other. Another holder may have
 		// got the last place of another pool since.
 		w.asked[turn-1] = concurrency.Candidate{
-			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(turn), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.member.pending != nil,
+			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(turn), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || runs != nil,
 		}
 	}
 	given := map[int32]bool{} // turns that are forced in one pool and refused by another
@@ -223,23 +224,11 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 // forced reports whether an override lets a candidate past a rule of the pool. For the first start
 // of an execution, an override for any of its runs is enough.
 func (w *work) forced(c *candidate, pool int32) bool {
-	let := func(i, n int32) bool {
+	return c.anyRun(func(i, n int32) bool {
 		return slices.ContainsFunc(w.viewOf(i).concurrency, func(rule *compiledRule) bool {
 			return w.capacity.under(rule, w.targets[i].resource) == pool && w.overriddenAt(rule.id, i, n) != nil
 		})
-	}
-	if m := c.member; m != nil && m.pending != nil {
-		return slices.ContainsFunc(m.bracket.runs[m.pending.from:m.pending.to], func(run pendingRun) bool { return let(run.target, run.version) })
-	}
-	return let(c.target, c.version)
-}
-
-// mayForce reports whether an override may let a candidate past some pool.
-func (w *work) mayForce(c *candidate) bool {
-	if m := c.member; m != nil && m.pending != nil {
-		return slices.ContainsFunc(m.bracket.runs[m.pending.from:m.pending.to], func(run pendingRun) bool { return w.mayLet(run.target, run.version) })
-	}
-	return w.mayLet(c.target, c.version)
+	})
 }
 
 // noteLetPast notes the pools past whose rules an override lets a start.
@@ -340,7 +329,7 @@ func (w *work) refused() {
 			w.shareRates(&w.asked[refused.Candidate])
 		}
 		refusals, own := w.allOf(w.answer.Refusals[refused.Why], int32(k), &w.asked[refused.Candidate], places, unkeyed)
-		let := w.mayForce(c)
+		let := c.anyRun(w.mayLet) // past some pool, perhaps
 		alike := !let && !own
 		var blockers []Verdict
 		if alike {
@@ -430,11 +419,11 @@ func (w *work) activePools() map[string][]Condition {
 	return on
 }
 
-// refuse lists the blockers of a candidate that only capacity refuses. Everything that its
-// execution would run waits with it.
+// refuse lists the blockers of a candidate that every rule allows, and that does not start all the
+// same. Everything that its execution would run waits with it.
 func (w *work) refuse(c *candidate, blockers []Verdict) {
-	if m := c.member; m != nil && m.pending != nil {
-		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
+	if runs := c.brings(); runs != nil {
+		for _, run := range runs {
 			w.waitNumber(run.target, run.version, blockers)
 		}
 		return

@@ -96,10 +96,7 @@ func (w *work) doubtFirst() (anybody bool) {
 // waitBehind notes what the groups wait for that onePerResource lets wait.
 func (w *work) waitBehind() {
 	for _, b := range w.behind {
-		m := w.candidates.at(b.waits).member
-		blockers := []Verdict{w.queued(m.bracket.id, m.pending.resource)}
-		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
-			w.waitNumber(run.target, run.version, blockers)
-		}
+		c := w.candidates.at(b.waits)
+		w.refuse(c, []Verdict{w.queued(c.member.bracket.id, c.member.pending.resource)})
 	}
 }

@@ -125,7 +125,7 @@ func (w *work) comingOf(x bringer) []coming {
 
 // comingFirst lists what an execution brings when it begins.
 func (w *work) comingFirst(b *bracketWork, p *pendingResource) []coming {
-	runs := slices.Clone(b.runs[p.from:p.to])
+	runs := slices.Clone(b.runsOn(p))
 	slices.SortFunc(runs, func(a, b pendingRun) int { return int(a.target - b.target) })
 	list := make([]coming, len(runs))
 	for k, run := range runs {

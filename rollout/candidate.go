@@ -35,6 +35,26 @@ type memberStart struct {
 	pending *pendingResource
 }
 
+// brings returns the runs of the execution that a candidate begins; nil if it begins none.
+func (c *candidate) brings() []pendingRun {
+	if c.member == nil || c.member.pending == nil {
+		return nil
+	}
+	return c.member.bracket.runsOn(c.member.pending)
+}
+
+// anyRun reports whether is holds for the target and the version that a candidate starts or, if it
+// begins an execution, for those of any run of that.
+func (c *candidate) anyRun(is func(i, n int32) bool) bool {
+	if runs := c.brings(); runs != nil {
+		return slices.ContainsFunc(runs, func(run pendingRun) bool { return is(run.target, run.version) })
+	}
+	return is(c.target, c.version)
+}
+
+// runsOn returns the runs of a pending resource.
+func (b *bracketWork) runsOn(p *pendingResource) []pendingRun { return b.runs[p.from:p.to] }
+
 func newCandidate(target, version int32, due time.Time, position int32) candidate {
 	return candidate{target: target, version: version, seconds: due.Unix(), nanoseconds: int32(due.Nanosecond()), position: position}
 }
@@ -153,19 +173,20 @@ func (w *work) class(c *candidate) int32 {
 // the highest of those that the execution brings: what hooks and outdated members repeat says nothing
 // about its urgency.
 func (w *work) priority(c *candidate) int {
-	if m := c.member; m != nil && m.pending != nil {
-		highest, brings := 0, false
-		for _, run := range m.bracket.runs[m.pending.from:m.pending.to] {
-			if run.version == w.targets[run.target].current {
-				continue
-			}
-			if own := w.priorityOf(run.target, run.version); !brings || own > highest {
-				highest, brings = own, true
-			}
-		}
-		return highest
+	runs := c.brings()
+	if runs == nil {
+		return w.priorityOf(c.target, c.version)
 	}
-	return w.priorityOf(c.target, c.version)
+	highest, brings := 0, false
+	for _, run := range runs {
+		if run.version == w.targets[run.target].current {
+			continue
+		}
+		if own := w.priorityOf(run.target, run.version); !brings || own > highest {
+			highest, brings = own, true
+		}
+	}
+	return highest
 }
 
 // priorityOf returns the priority of version n for target i, and 0 if the snapshot does not hold it.

@@ -30,7 +30,7 @@ func (w *work) memberOf(i, listed int32) []Verdict {
 
 // follow lists the members that wait for others of the execution that starts on their resource.
 func (w *work) follow(b *bracketWork, p *pendingResource) {
-	runs, first := b.runs[p.from:p.to], b.firstFollower+int32(len(b.following))
+	runs, first := b.runsOn(p), b.firstFollower+int32(len(b.following))
 	b.following = append(b.following, runs...)
 	for k, run := range runs {
 		if w.waits[run.target].start != 0 {

@@ -80,7 +80,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		c.member = m
 		if p := m.pending; p != nil {
 			c.position = p.position
-			for _, run := range b.runs[p.from:p.to] {
+			for _, run := range b.runsOn(p) {
 				settled.add(run.target)
 			}
 		}
@@ -178,7 +178,7 @@ func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
 				open = walk.open(wait.Resource)
 			}
-			for _, run := range b.runs[p.from:p.to] {
+			for _, run := range b.runsOn(p) {
 				if w.atWork(b, run) || w.comes(open, run) {
 					continue
 				}

@@ -76,7 +76,7 @@ func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 		late = *wait.Data
 	}
 	wait.On = slices.Clip(wait.On) // it may be shared
-	for _, run := range b.runs[p.from:p.to] {
+	for _, run := range b.runsOn(p) {
 		if run.version != none {
 			continue
 		}
