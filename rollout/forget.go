@@ -54,12 +54,9 @@ func (p *Planner) forget(ctx context.Context, named map[string]bool) error {
 		if !textkey.Scan(entry.Key, &kind, &group, &rule, &resource) || !named[resource] {
 			continue
 		}
-		record, err := decode[bracket.ExecutionRecord](entry.Value)
-		if err == nil {
-			err = belongs(entry.Key, executionKey(record))
-		}
+		record, err := decodeUnder(entry.Key, entry.Value, decode[bracket.ExecutionRecord], executionKey)
 		if err != nil {
-			return fmt.Errorf("%s: %v", entry.Key, err) // not wrapped: a FieldError means a fault in what the host was given
+			return err
 		}
 		if record.Open != nil {
 			continue

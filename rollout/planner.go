@@ -154,7 +154,7 @@ func (p *Planner) load(ctx context.Context) (stored, error) {
 		}
 		for _, entry := range entries {
 			if err := kind.add(&s, entry); err != nil {
-				return stored{}, fmt.Errorf("%s: %v", entry.Key, err) // not wrapped: a FieldError means a fault in what the host was given
+				return stored{}, err
 			}
 			s.revisions[entry.Key] = entry.Revision
 		}

@@ -64,12 +64,9 @@ func (p *Planner) release(ctx context.Context, orphan concurrency.Lease) error {
 	if err != nil {
 		return err
 	}
-	record, err := concurrency.ParseRecord(value)
-	if err == nil {
-		err = belongs(key, PoolRecordKey(record.Key))
-	}
+	record, err := decodeUnder(key, value, concurrency.ParseRecord, poolKey)
 	if err != nil {
-		return fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError means a fault in what the host was given
+		return err
 	}
 	if lease, _ := record.Lease(orphan.Holder); lease.Token == orphan.Token && lease.ProgressAt.After(orphan.ProgressAt) {
 		return fmt.Errorf("it is used since %s: %w", lease.ProgressAt.Format(time.RFC3339Nano), bracket.ErrConflict)

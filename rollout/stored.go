@@ -32,29 +32,30 @@ type reading struct {
 }
 
 // read decodes an entry, unless its value is that of the previous load. Records are immutable, so
-// many states may share one. A record that lies under another key than its own is refused: the next
-// change of it would be saved under its own key, beside it.
+// many states may share one.
 func read[T any](s *stored, entry bracket.Entry, decode func([]byte) (T, error), keyOf func(T) string) (T, error) {
 	if before, known := s.before[entry.Key]; known && bytes.Equal(before.value, entry.Value) {
 		s.readings[entry.Key] = before
 		return before.record.(T), nil // the prefix of a key says what it holds
 	}
-	record, err := decode(entry.Value)
-	if err == nil {
-		err = belongs(entry.Key, keyOf(record))
-	}
+	record, err := decodeUnder(entry.Key, entry.Value, decode, keyOf)
 	if err == nil {
 		s.readings[entry.Key] = reading{entry.Value, record}
 	}
 	return record, err
 }
 
-// belongs returns an error if a record that was read under a key has another one.
-func belongs(key, own string) error {
-	if key != own {
-		return fmt.Errorf("the record belongs under the key %s", own)
+// decodeUnder decodes the record that is stored under a key. One that has another key is refused: the
+// next change of it would be saved under its own key, beside it.
+func decodeUnder[T any](key string, value []byte, decode func([]byte) (T, error), keyOf func(T) string) (T, error) {
+	record, err := decode(value)
+	if err == nil && keyOf(record) != key {
+		err = fmt.Errorf("the record belongs under the key %s", keyOf(record))
 	}
-	return nil
+	if err != nil {
+		err = fmt.Errorf("%s: %v", key, err) // not wrapped: a FieldError means a fault in what the host was given
+	}
+	return record, err
 }
 
 // PoolRecordKey is the store key of a pool's record, which [concurrency.ParseRecord] reads. A host
@@ -66,6 +67,8 @@ func PoolRecordKey(pool string) string { return textkey.Join("pool", pool) }
 func RolloutRecordKey(r RolloutRecord) string {
 	return textkey.Join("rollout", r.Rule, r.Environment, r.Deployment, r.Version, r.Group)
 }
+
+func poolKey(r concurrency.Record) string { return PoolRecordKey(r.Key) }
 
 func groupKey(r *bracket.GroupRecord) string { return bracket.GroupKey(r.Rule, r.Environment) }
 
@@ -83,7 +86,7 @@ type recordKind struct {
 func recordKinds() []recordKind {
 	return []recordKind{
 		{"pool/", func(s *stored, entry bracket.Entry) error {
-			record, err := read(s, entry, s.decodePool, func(r concurrency.Record) string { return PoolRecordKey(r.Key) })
+			record, err := read(s, entry, s.decodePool, poolKey)
 			record.Revision = uint64(entry.Revision)
 			s.state.Pools = append(s.state.Pools, record)
 			return err
