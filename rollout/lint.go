@@ -305,12 +305,6 @@ func (l *lint) governedPairs(rule *compiledRule) iter.Seq2[int32, []int32] {
 	}
 }
 
-// pairOf splits a pair into its environment and its deployment.
-func (l *lint) pairOf(p int32) (environment, deployment int32) {
-	d := int32(len(l.w.deployments))
-	return p / d, p % d
-}
-
 // findingOf begins a finding about a field of a rule; an empty field means the rule as a whole.
 func findingOf(rule *compiledRule, field string) Finding {
 	return Finding{Policy: rule.policy.id, Rule: rule.id, Path: join(rule.path, field)}

@@ -28,7 +28,7 @@ func (l *lint) frame() error {
 	for _, rule := range w.set.brackets {
 		var frames []*frame // one for each environment
 		for pair, targets := range l.governedPairs(rule) {
-			e, d := l.pairOf(pair)
+			e, d := w.splitPair(pair)
 			ok, err := rule.members.Match(&bound{deployment: &w.deployments[d]})
 			if _, missing := missingKey(err); err != nil && !missing {
 				l.failed(findingOf(rule, "deploymentSelector"), SeverityError, reachOf(targets), err.Error(), nothingStarts)

@@ -31,7 +31,7 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 	populations := map[int32]int{} // of each budget, by pair or by deployment
 	follows := map[int32]bool{}    // budgets of several environments of which one may have to wait for another
 	of := func(k kind) int32 {
-		if _, d := l.pairOf(k.pair); rule.budget.AnyEnvironment {
+		if _, d := l.w.splitPair(k.pair); rule.budget.AnyEnvironment {
 			return d
 		}
 		return k.pair

@@ -36,7 +36,7 @@ func (l *lint) lookAtCooldowns() {
 		names := map[string]bool{}
 		var fastest time.Duration
 		for k := range l.governed(rule) {
-			_, d := l.pairOf(k.pair)
+			_, d := w.splitPair(k.pair)
 			if known[d] == nil {
 				known[d] = l.cadencesOf(d)
 			}

@@ -51,7 +51,7 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 	failure := ""
 	var soaks, often *compiledRule // rules with a soak that is too long for targets of never, and of seldom
 	for k := range l.governed(rule) {
-		e, d := l.pairOf(k.pair)
+		e, d := w.splitPair(k.pair)
 		environments, failed := l.others(rule, d, e)
 		if failed != nil {
 			failing.merge(reachOf(k.targets))
@@ -189,7 +189,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 	var concerns reach
 	var detail, fix string // of the example
 	for k := range l.governed(rule) {
-		e, d := l.pairOf(k.pair)
+		e, d := w.splitPair(k.pair)
 		for _, i := range k.targets {
 			n := l.newest(i, w.targets[i].floor(), l.obtainable)
 			if n < 0 || w.overriddenAt(rule.id, i, n) != nil {
@@ -344,7 +344,7 @@ func (s stages) proved(rule *compiledRule, e int32) bool {
 // names; nil if there is none. A rule that names no environment counts as met, so that an
 // environment that only waits for its victims is not called a circle.
 func (s stages) unmet(k int32) (*compiledRule, []int32) {
-	e, _ := s.pairOf(s.kinds[k].pair)
+	e, _ := s.w.splitPair(s.kinds[k].pair)
 	for _, rule := range s.w.views.list[s.kinds[k].view].progressions {
 		environments, failed := s.others(rule, s.deployment, e)
 		if failed == nil && len(environments) > 0 && !slices.ContainsFunc(environments, func(other int32) bool { return s.proved(rule, other) }) {
@@ -398,7 +398,7 @@ func (s stages) circle(ring []int32) {
 	var concerns reach
 	var first *compiledRule
 	for _, k := range ring {
-		e, _ := s.pairOf(s.kinds[k].pair)
+		e, _ := s.w.splitPair(s.kinds[k].pair)
 		names = append(names, s.w.environments[e].ID)
 		concerns.merge(reachOf(s.kinds[k].targets))
 		if rule, _ := s.unmet(k); first == nil || strings.Compare(rule.id, first.id) < 0 {

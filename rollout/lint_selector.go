@@ -104,7 +104,7 @@ func (l *lint) lookAtVersionSelector(rule *compiledRule) {
 	w := l.w
 	asked := false
 	for k := range l.governed(rule) {
-		_, d := l.pairOf(k.pair)
+		_, d := w.splitPair(k.pair)
 		for _, i := range k.targets {
 			b := w.bound(i)
 			for _, v := range w.versions[d].list {
@@ -205,7 +205,7 @@ func (l *lint) lookAtKeys() {
 			case KindProgression:
 				told := map[int32]bool{} // deployments
 				for k := range l.governed(rule) {
-					_, d := l.pairOf(k.pair)
+					_, d := w.splitPair(k.pair)
 					if told[d] {
 						continue
 					}

@@ -169,7 +169,7 @@ func (l *lint) populations(rule *compiledRule) []population {
 	var environments [][]int32 // what the rule governs in each
 	last := int32(none)
 	for pair, targets := range l.governedPairs(rule) {
-		if e, _ := l.pairOf(pair); e != last {
+		if e, _ := w.splitPair(pair); e != last {
 			environments, last = append(environments, nil), e
 		}
 		own := &environments[len(environments)-1]

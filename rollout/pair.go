@@ -80,6 +80,12 @@ func (w *work) pairAt(environment, deployment int32) int32 {
 	return environment*int32(len(w.deployments)) + deployment
 }
 
+// splitPair returns the environment and the deployment of a pair.
+func (w *work) splitPair(pair int32) (environment, deployment int32) {
+	d := int32(len(w.deployments))
+	return pair / d, pair % d
+}
+
 // targetsIn are the targets of a deployment in an environment.
 func (w *work) targetsIn(environment, deployment int32) []int32 {
 	return w.pairs[w.pairAt(environment, deployment)].targets

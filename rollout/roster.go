@@ -40,7 +40,8 @@ func (w *work) rosterOf(rule *compiledRule, pair, version int32) *roster {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.roster(w.population(rule, pair, version), true)
 	}
-	key := rosterKey{rule, pair / int32(len(w.deployments))}
+	e, _ := w.splitPair(pair)
+	key := rosterKey{rule, e}
 	r, known := w.rosters[key]
 	if !known {
 		r = w.roster(w.population(rule, pair, none), false)
@@ -57,7 +58,7 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	if rule.gradual.OrderKey == OrderByTarget {
 		return w.within(w.governed(rule, w.pairs[pair].targets), version)
 	}
-	e := pair / int32(len(w.deployments))
+	e, _ := w.splitPair(pair)
 	from, to := w.firstIn(e), w.firstIn(e+1)
 	if few, are := w.few(rule, int(to-from)); are {
 		return slices.DeleteFunc(few, func(i int32) bool { return i < from || i >= to })

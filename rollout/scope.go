@@ -100,8 +100,8 @@ func (w *work) unanswered(s *scope, pair int32) []answer {
 	if s.alike {
 		return []answer{undecided}
 	}
-	targets, d := w.pairs[pair].targets, int32(len(w.deployments))
-	if s.requires.variable == "" || s.version.isLong() || w.isLongIn(pair/d, pair%d) {
+	targets := w.pairs[pair].targets
+	if s.requires.variable == "" || s.version.isLong() || w.isLongIn(w.splitPair(pair)) {
 		return slices.Repeat([]answer{undecided}, len(targets))
 	}
 	key := scopeField{pair, s.requires.fieldRead}

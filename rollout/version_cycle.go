@@ -186,7 +186,7 @@ func (w *work) circles(e int32, waiting []released, stuck map[released]bool, opt
 				case !stuck[next] || state[next] == done:
 				case state[next] == open:
 					ring := path[slices.Index(path, next):]
-					if !slices.ContainsFunc(ring, func(v released) bool { return w.obtainable(e, v) }) {
+					if !slices.ContainsFunc(ring, func(v released) bool { return w.anyGets(e, v) }) {
 						continue
 					}
 					first := slices.Index(ring, slices.MinFunc(ring, func(a, b released) int { // whichever way led into the circle, so that it is known again in another environment
@@ -213,9 +213,9 @@ func (w *work) circles(e int32, waiting []released, stuck map[released]bool, opt
 	return found
 }
 
-// obtainable reports whether a target of an environment could get a version: it is for the target,
+// anyGets reports whether any target of an environment could get a version: it is for the target,
 // and newer than what the target has.
-func (w *work) obtainable(e int32, v released) bool {
+func (w *work) anyGets(e int32, v released) bool {
 	return slices.ContainsFunc(w.targetsIn(e, v.deployment), func(i int32) bool {
 		return v.version > w.targets[i].floor() && w.inScope(i, v.version)
 	})
