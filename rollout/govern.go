@@ -313,7 +313,7 @@ func (w *work) few(rule *compiledRule, n int) (list []int32, are bool) {
 		return nil, false
 	}
 	if w.byView == nil {
-		w.sortByView()
+		w.byView, w.beginsView = grouped(len(w.view), len(w.views.list), func(i int32) int32 { return w.view[i] })
 	}
 	size := 0
 	for _, view := range views {
@@ -330,20 +330,4 @@ func (w *work) few(rule *compiledRule, n int) (list []int32, are bool) {
 		slices.Sort(list)
 	}
 	return list, true
-}
-
-func (w *work) sortByView() {
-	w.beginsView = make([]int32, len(w.views.list)+1)
-	for _, view := range w.view {
-		w.beginsView[view+1]++
-	}
-	for k := range w.views.list {
-		w.beginsView[k+1] += w.beginsView[k]
-	}
-	w.byView = make([]int32, len(w.targets))
-	next := slices.Clone(w.beginsView)
-	for i, view := range w.view {
-		w.byView[next[view]] = int32(i)
-		next[view]++
-	}
 }

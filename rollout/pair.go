@@ -145,23 +145,15 @@ func (w *work) everywhere(resource int32) iter.Seq2[int32, int32] {
 
 // findRanges finds the ranges of all resources. Most plans do not need them.
 func (w *work) findRanges() {
-	begins := func(i int) bool { return i == 0 || !w.targets[i].together(&w.targets[i-1]) }
-	w.rangesOf = make([]int32, len(w.resources)+1)
+	var firsts []int32
 	for i := range w.targets {
-		if begins(i) {
-			w.rangesOf[w.targets[i].resource+1]++
+		if i == 0 || !w.targets[i].together(&w.targets[i-1]) {
+			firsts = push(firsts, int32(i))
 		}
 	}
-	for r := range w.resources {
-		w.rangesOf[r+1] += w.rangesOf[r]
-	}
-	w.ranges = make([]int32, w.rangesOf[len(w.resources)])
-	next := slices.Clone(w.rangesOf)
-	for i := range w.targets {
-		if r := w.targets[i].resource; begins(i) {
-			w.ranges[next[r]] = int32(i)
-			next[r]++
-		}
+	w.ranges, w.rangesOf = grouped(len(firsts), len(w.resources), func(k int32) int32 { return w.targets[firsts[k]].resource })
+	for at, k := range w.ranges {
+		w.ranges[at] = firsts[k]
 	}
 }
 

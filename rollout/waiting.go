@@ -114,8 +114,8 @@ func (l *WaitingList) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// byResource yields the targets by resource, environment and deployment. It sorts the targets,
-// which are ordered by environment, by counting those of each resource.
+// byResource yields the targets by resource, environment and deployment. They are kept by
+// environment, resource and deployment.
 func (w *work) byResource() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		if len(w.environments) == 1 {
@@ -126,24 +126,8 @@ func (w *work) byResource() iter.Seq[int32] {
 			}
 			return
 		}
-		ends := make([]int32, len(w.resources)+1)
-		for i := range w.targets {
-			ends[w.targets[i].resource+1]++
-		}
-		for r := range w.resources {
-			ends[r+1] += ends[r]
-		}
-		order := make([]int32, len(w.targets))
-		for i := range w.targets {
-			r := w.targets[i].resource
-			order[ends[r]] = int32(i)
-			ends[r]++
-		}
-		for _, i := range order {
-			if !yield(i) {
-				return
-			}
-		}
+		order, _ := grouped(len(w.targets), len(w.resources), func(i int32) int32 { return w.targets[i].resource })
+		slices.Values(order)(yield)
 	}
 }
 

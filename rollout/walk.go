@@ -44,6 +44,25 @@ func stretches[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	}
 }
 
+// grouped returns the numbers below n in the order of the groups that they are in, of which there are
+// so many; those of one group stay in order. The numbers of group g are list[begins[g]:begins[g+1]].
+func grouped(n, groups int, groupOf func(k int32) int32) (list, begins []int32) {
+	begins = make([]int32, groups+2)
+	for k := range int32(n) {
+		begins[groupOf(k)+2]++
+	}
+	for g := range groups {
+		begins[g+2] += begins[g+1]
+	}
+	list = make([]int32, n)
+	for k := range int32(n) {
+		next := &begins[groupOf(k)+1] // until all are filed, where the next one of the group goes
+		list[*next] = k
+		*next++
+	}
+	return list, begins[:groups+1]
+}
+
 // walk finds targets and executions on resources that are mostly asked for in ascending order.
 type walk struct {
 	*work
