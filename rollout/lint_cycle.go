@@ -217,7 +217,7 @@ func (s waits) step(own waiter) *waitStep {
 			if !s.l.satisfiable(rule, k) {
 				return false
 			}
-			next := s.behind(k, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
+			next := s.behind(k, rule.dependsOn)
 			if next != nil && step == nil {
 				step = &waitStep{own, rule, k, *next}
 			}
@@ -241,26 +241,23 @@ func (s waits) stepOfVersion(own waiter) *waitStep {
 			continue // one execution may bring both
 		}
 		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-		if next := s.behind(k, func(b *bound) bool { return ask(matcher, b) == yes }); next != nil {
+		if next := s.behind(k, matcher); next != nil {
 			return &waitStep{own, nil, k, *next}
 		}
 	}
 	return nil
 }
 
-// behind returns a waiter that keeps target k from all versions for which meant reports true and
+// behind returns a waiter that keeps target k from all versions that an expression is true of and
 // that it may get; nil if there is none.
-func (s waits) behind(k int32, meant func(*bound) bool) *waiter {
-	w := s.l.w
-	t := &w.targets[k]
+func (s waits) behind(k int32, m Matcher) *waiter {
+	t := &s.l.w.targets[k]
 	held := s.held(k)
 	var first *waiter
-	b := w.bound(k)
-	for n, v := range w.versions[t.deployment].list {
+	for n := range s.l.w.versions[t.deployment].list {
 		own := waiter{k, int32(n)}
-		b.version = v
 		switch {
-		case !s.l.comes(k, own.version) || !meant(&b):
+		case !s.l.comes(k, own.version) || !s.l.meets(m, k, own.version):
 		case own.version <= t.floor(), held == nil && !s.needy[own]:
 			return nil // it is there, has been started, or can be
 		case first != nil:

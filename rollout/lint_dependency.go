@@ -172,7 +172,7 @@ func (l *lint) allPass(rule *compiledRule, i int32, own *tally) bool {
 		if !l.satisfiable(rule, k) {
 			return false
 		}
-		n := l.passes(k, math.MaxInt32, func(b *bound) bool { return ask(rule.dependsOn, b) == yes })
+		n := l.passes(k, math.MaxInt32, rule.dependsOn)
 		if n != none && passing == "" {
 			passing = l.w.version(k, n).named()
 		}
@@ -188,11 +188,11 @@ func (l *lint) allPass(rule *compiledRule, i int32, own *tally) bool {
 }
 
 // passes returns the version that target k gets next, of those before a version below, if that is
-// certain, and if k neither runs nor has begun a version for which meant reports true, nor gets such a
-// one with it or after it: it passes the older ones over. Else it returns none. What lets an older
+// certain, and if k neither runs nor has begun a version that an expression is true of, nor gets such
+// a one with it or after it: it passes the older ones over. Else it returns none. What lets an older
 // version through before a newer one, such as a curve, makes it uncertain, and so does a bracket, which
 // may have locked an older one.
-func (l *lint) passes(k, below int32, meant func(*bound) bool) int32 {
+func (l *lint) passes(k, below int32, m Matcher) int32 {
 	w := l.w
 	t, view := &w.targets[k], w.viewOf(k)
 	next := l.newest(k, t.current, func(k, n int32) bool { return n < below && l.usable(k, n) })
@@ -200,14 +200,18 @@ func (l *lint) passes(k, below int32, meant func(*bound) bool) int32 {
 		len(w.version(k, next).Dependencies) > 0 || len(w.blockingRules(k, nil)) > 0 {
 		return none
 	}
-	b := w.bound(k)
-	for n, v := range w.versions[t.deployment].list {
-		b.version = v
-		if older := int32(n) > t.floor() && int32(n) < next; !older && int32(n) < below && l.comes(k, int32(n)) && meant(&b) {
+	for n := range int32(len(w.versions[t.deployment].list)) {
+		if older := n > t.floor() && n < next; !older && n < below && l.comes(k, n) && l.meets(m, k, n) {
 			return none
 		}
 	}
 	return next
+}
+
+// meets reports whether an expression is true of version n on target k.
+func (l *lint) meets(m Matcher, k, n int32) bool {
+	l.w.subject = l.w.boundWith(k, n)
+	return ask(m, &l.w.subject) == yes
 }
 
 // noneSatisfies says of a dependency that it names deployments whose versions do not satisfy it.
@@ -256,10 +260,7 @@ func (l *lint) satisfiable(rule *compiledRule, k int32) bool {
 	if answer, known := l.satisfied[key]; known && alike {
 		return answer
 	}
-	able := l.newest(k, none, func(k, n int32) bool {
-		b := w.boundWith(k, n)
-		return l.comes(k, n) && ask(rule.dependsOn, &b) == yes
-	}) != none
+	able := l.newest(k, none, func(k, n int32) bool { return l.comes(k, n) && l.meets(rule.dependsOn, k, n) }) != none
 	if alike {
 		put(&l.satisfied, key, able)
 	}
@@ -307,7 +308,7 @@ func (l *lint) lookAtVersions() {
 						below = n // it depends on what is there before it
 					}
 					matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-					if next := l.passes(other, below, func(b *bound) bool { return ask(matcher, b) == yes }); next != none {
+					if next := l.passes(other, below, matcher); next != none {
 						say(".versionSelector", SeverityWarning, passedOver(w.version(other, next).named()), letSatisfy)
 					}
 				}
@@ -341,13 +342,7 @@ func (l *lint) skipped(i, n int32, d VersionDependency) bool {
 		return false
 	}
 	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-	return !slices.ContainsFunc([]int32{t.current, t.started}, func(m int32) bool {
-		if m < 0 {
-			return false
-		}
-		b := w.boundWith(i, m)
-		return ask(matcher, &b) == yes
-	})
+	return !slices.ContainsFunc([]int32{t.current, t.started}, func(m int32) bool { return m >= 0 && l.meets(matcher, i, m) })
 }
 
 // newestUsable returns the newest version that a target may have by now, if that is newer than what
@@ -364,10 +359,7 @@ func (l *lint) attainable(i, n, k int32, d VersionDependency) bool {
 	if err != nil {
 		return false
 	}
-	return l.newest(k, none, func(k, m int32) bool {
-		b := l.w.boundWith(k, m)
-		return (k != i || m < n) && l.comes(k, m) && ask(matcher, &b) == yes
-	}) != none
+	return l.newest(k, none, func(k, m int32) bool { return (k != i || m < n) && l.comes(k, m) && l.meets(matcher, k, m) }) != none
 }
 
 // comes reports whether a target runs a version, has started it, or may get it, if it gets anything
