@@ -146,24 +146,6 @@ func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
 	return answers[key]
 }
 
-// satisfying lists the versions for which a dependency may hold. A selector that fails on a
-// version, or cannot be decided by the version and its deployment alone, may hold for it. The answer
-// is the same for all versions that have the dependency, and in all environments.
-func (w *work) satisfying(dependency VersionDependency) []released {
-	list, asked := w.satisfiers[dependency]
-	if asked {
-		return list
-	}
-	d, known := w.deployment(dependency.Deployment)
-	matcher, err := w.expression(dependency.VersionSelector)
-	if !known || err != nil {
-		return nil
-	}
-	list = w.holdsFor(matcher, d)
-	put(&w.satisfiers, dependency, list)
-	return list
-}
-
 // circles walks the stuck versions depth first and reports each circle it runs into; every version
 // is in at most one report. A circle of versions that no target of the environment could get keeps
 // nobody waiting: one of them that is for a target waits in vain, whatever the scopes of the others.

@@ -1,5 +1,9 @@
 package rollout
 
+import "slices"
+
+// Which versions satisfy a dependency, and whether one of them may still come.
+//
 // A dependency waits for the fleet only as long as a version that would do may still come to the
 // deployment that it names. Otherwise no job of the fleet satisfies it, and somebody has to publish
 // a version. Whether the rules of that deployment let a version in is for the verdicts there to say.
@@ -19,12 +23,13 @@ func (w *work) ruleMayBeMet(rule *compiledRule, k int32) bool {
 // neededMayCome reports whether the deployment that version v of target i needs may still get a
 // version that will do. Of its own deployment v needs one that is older.
 func (w *work) neededMayCome(i int32, v *Version, needed VersionDependency) bool {
-	k, list := w.sibling(i, needed.Deployment), w.satisfying(needed)
-	before := int32(len(w.versions[w.targets[k].deployment].list))
+	k := w.sibling(i, needed.Deployment)
+	versions := &w.versions[w.targets[k].deployment]
+	before := int32(len(versions.list))
 	if k == i {
-		before = w.versions[w.targets[k].deployment].number(v.ID)
+		before = versions.number(v.ID)
 	}
-	return w.mayCome(k, list, before)
+	return w.mayCome(k, w.satisfying(needed), before)
 }
 
 // mayCome reports whether one of the versions of the deployment of target k is one that the target
@@ -32,12 +37,26 @@ func (w *work) neededMayCome(i int32, v *Version, needed VersionDependency) bool
 // not count.
 func (w *work) mayCome(k int32, list []released, before int32) bool {
 	t := &w.targets[k]
-	for _, v := range list {
-		if v.version >= max(t.started, t.current+1) && v.version < before && w.inScope(k, v.version) {
-			return true
-		}
+	return slices.ContainsFunc(list, func(v released) bool {
+		return v.version >= max(t.started, t.current+1) && v.version < before && w.inScope(k, v.version)
+	})
+}
+
+// satisfying lists the versions for which a dependency may hold, as holdsFor does. The answer is the
+// same for all versions that have the dependency, and in all environments.
+func (w *work) satisfying(dependency VersionDependency) []released {
+	list, asked := w.satisfiers[dependency]
+	if asked {
+		return list
 	}
-	return false
+	d, known := w.deployment(dependency.Deployment)
+	matcher, err := w.expression(dependency.VersionSelector)
+	if !known || err != nil {
+		return nil
+	}
+	list = w.holdsFor(matcher, d)
+	put(&w.satisfiers, dependency, list)
+	return list
 }
 
 // holdsFor lists the versions of a deployment, in order, for which an expression may hold. One that
