@@ -30,90 +30,31 @@ func (w *work) versionCycles() []*CycleError {
 
 // versionCyclesIn finds the circles of one environment, among the versions that come.
 func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError {
-	oldest := make([]int32, len(w.deployments)) // the oldest floor of each deployment: a version that is not newer is never chosen
-	runs := map[released]bool{}
-	for d := range oldest {
-		oldest[d] = int32(len(w.versions[d].list))
-		for _, i := range w.targetsIn(e, int32(d)) {
-			t := &w.targets[i]
-			oldest[d] = min(oldest[d], t.floor())
-			runs[released{t.deployment, t.current}], runs[released{t.deployment, t.started}] = true, true
-		}
+	g := w.versionGraph(e, comes)
+	g.start(slices.DeleteFunc(slices.Collect(maps.Keys(g.wanted)), func(v released) bool { return g.stuck[v] }))
+	for next := g.startTogether(); len(next) > 0; next = g.startTogether() {
+		g.start(next)
 	}
-	var waiting []released
-	options := map[released][][]released{} // per dependency: the versions that satisfy it
-	beside := map[released][]bool{}        // per dependency: those versions may come in one execution with the version that has it
-	together := map[[2]int32]bool{}
-	unmet := map[released]int{} // how many of its dependencies no version satisfies that has started
-	wants := map[VersionDependency]*want{}
-	wanted := map[released][]*want{} // which of these a version satisfies
-	stuck := map[released]bool{}
-	for d := range w.versions {
-		for n, v := range w.versions[d].list {
-			node := released{int32(d), int32(n)}
-			if int32(n) <= oldest[d] || runs[node] || len(v.Dependencies) == 0 || !comes(v) {
-				continue
-			}
-			waiting, stuck[node], unmet[node] = append(waiting, node), true, len(v.Dependencies)
-			for _, dependency := range v.Dependencies {
-				satisfying := w.satisfying(dependency)
-				options[node] = append(options[node], satisfying)
-				beside[node] = append(beside[node], len(satisfying) > 0 && w.inOneExecution(e, int32(d), satisfying[0].deployment, together))
-				own := wants[dependency]
-				if own == nil {
-					own = &want{}
-					wants[dependency] = own
-					for _, v := range satisfying {
-						wanted[v] = append(wanted[v], own)
-					}
-				}
-				own.of = append(own.of, node)
-			}
-		}
-	}
-	var next []released // versions that can start
-	started := func(v released) {
-		delete(stuck, v)
-		for _, own := range wanted[v] {
-			for _, node := range own.of {
-				if unmet[node]--; unmet[node] == 0 {
-					next = append(next, node)
-				}
-			}
-			own.of = nil
-		}
-	}
-	for v := range wanted {
-		if !stuck[v] {
-			started(v)
-		}
-	}
-	for {
-		for len(next) > 0 {
-			last := len(next) - 1
-			v := next[last]
-			next = next[:last]
-			started(v)
-		}
-		// Find the versions that can start together once all that are not stuck have started. Of
-		// the stuck versions, one drops out if one of its dependencies is met by no version that
-		// has started and, in one execution, by none that is left.
-		coming := maps.Clone(stuck)
-		for n := -1; n != len(coming); {
-			n = len(coming)
-			for node := range stuck {
-				for k, option := range options[node] {
-					if !slices.ContainsFunc(option, func(v released) bool { return !stuck[v] || beside[node][k] && coming[v] }) {
-						delete(coming, node)
-					}
-				}
-			}
-		}
-		if len(coming) == 0 {
-			return w.circles(e, waiting, stuck, options)
-		}
-		next = slices.Collect(maps.Keys(coming))
-	}
+	return g.circles()
+}
+
+// versionGraph holds the versions of an environment that have dependencies and may still come, and
+// what they wait for.
+type versionGraph struct {
+	*work
+	environment int32
+	waiting     []released                  // these versions, in order
+	stuck       map[released]bool           // those of them that are not known to start
+	needs       map[released][]alternatives // by one of them: per dependency
+	unmet       map[released]int            // by one of them: how many of its dependencies no version satisfies that has started
+	wanted      map[released][]*want        // by any version: the dependencies that it satisfies
+	beside      map[[2]int32]bool           // answers of inOneExecution
+}
+
+// alternatives are the versions that satisfy a dependency.
+type alternatives struct {
+	versions []released
+	beside   bool // they may come in one execution with the version that has the dependency
 }
 
 // want is a dependency that no version satisfies yet that has started.
@@ -121,35 +62,108 @@ type want struct {
 	of []released // versions that have it, as often as they do; nil: it is satisfied
 }
 
-// inOneExecution reports whether two deployments are members of one bracket on some resource of an
+func (w *work) versionGraph(e int32, comes func(*Version) bool) *versionGraph {
+	g := &versionGraph{
+		work: w, environment: e, stuck: map[released]bool{}, needs: map[released][]alternatives{}, unmet: map[released]int{}, wanted: map[released][]*want{}, beside: map[[2]int32]bool{},
+	}
+	runs := map[released]bool{}
+	wants := map[VersionDependency]*want{}
+	for d := range int32(len(w.versions)) {
+		oldest := int32(len(w.versions[d].list)) // the oldest floor: a version that is not newer is never chosen
+		for _, i := range w.targetsIn(e, d) {
+			t := &w.targets[i]
+			oldest = min(oldest, t.floor())
+			runs[released{d, t.current}], runs[released{d, t.started}] = true, true
+		}
+		for n, v := range w.versions[d].list {
+			node := released{d, int32(n)}
+			if node.version <= oldest || runs[node] || len(v.Dependencies) == 0 || !comes(v) {
+				continue
+			}
+			g.waiting, g.stuck[node], g.unmet[node] = append(g.waiting, node), true, len(v.Dependencies)
+			for _, dependency := range v.Dependencies {
+				satisfying := w.satisfying(dependency)
+				g.needs[node] = append(g.needs[node], alternatives{satisfying, len(satisfying) > 0 && g.inOneExecution(d, satisfying[0].deployment)})
+				own := wants[dependency]
+				if own == nil {
+					own = &want{}
+					wants[dependency] = own
+					for _, v := range satisfying {
+						g.wanted[v] = append(g.wanted[v], own)
+					}
+				}
+				own.of = append(own.of, node)
+			}
+		}
+	}
+	return g
+}
+
+// start notes that some versions start, and then all that can start because of them.
+func (g *versionGraph) start(next []released) {
+	for len(next) > 0 {
+		last := len(next) - 1
+		v := next[last]
+		next = next[:last]
+		delete(g.stuck, v)
+		for _, own := range g.wanted[v] {
+			for _, node := range own.of {
+				if g.unmet[node]--; g.unmet[node] == 0 {
+					next = append(next, node)
+				}
+			}
+			own.of = nil
+		}
+	}
+}
+
+// startTogether returns the versions that can start together once all that are not stuck have
+// started. Of the stuck versions, one drops out if one of its dependencies is met by no version that
+// has started and, in one execution, by none that is left.
+func (g *versionGraph) startTogether() []released {
+	coming := maps.Clone(g.stuck)
+	for n := -1; n != len(coming); {
+		n = len(coming)
+		for node := range g.stuck {
+			for _, need := range g.needs[node] {
+				if !slices.ContainsFunc(need.versions, func(v released) bool { return !g.stuck[v] || need.beside && coming[v] }) {
+					delete(coming, node)
+				}
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(coming))
+}
+
+// inOneExecution reports whether two deployments are members of one bracket on some resource of the
 // environment. An execution of both brings the versions of both, and a dependency looks at what
 // runs after the execution, see obstacles.
-func (w *work) inOneExecution(e, a, b int32, answers map[[2]int32]bool) bool {
+func (g *versionGraph) inOneExecution(a, b int32) bool {
 	if a == b {
 		return false // a version that its own deployment needs must run before
 	}
 	key := [2]int32{a, b}
-	if known, asked := answers[key]; asked {
+	if known, asked := g.beside[key]; asked {
 		return known
 	}
-	answers[key] = slices.ContainsFunc(w.set.brackets, func(rule *compiledRule) bool {
-		if ask(rule.members, &bound{deployment: &w.deployments[a]}) != yes || ask(rule.members, &bound{deployment: &w.deployments[b]}) != yes {
+	g.beside[key] = slices.ContainsFunc(g.set.brackets, func(rule *compiledRule) bool {
+		if ask(rule.members, &bound{deployment: &g.deployments[a]}) != yes || ask(rule.members, &bound{deployment: &g.deployments[b]}) != yes {
 			return false
 		}
-		governs := func(i int32) bool { return w.viewOf(i).has(rule) }
-		return slices.ContainsFunc(w.targetsIn(e, a), func(i int32) bool {
-			from, to := w.siblings(i)
-			k := w.among(from, to, b)
+		governs := func(i int32) bool { return g.viewOf(i).has(rule) }
+		return slices.ContainsFunc(g.targetsIn(g.environment, a), func(i int32) bool {
+			from, to := g.siblings(i)
+			k := g.among(from, to, b)
 			return k != none && governs(i) && governs(k)
 		})
 	})
-	return answers[key]
+	return g.beside[key]
 }
 
 // circles walks the stuck versions depth first and reports each circle it runs into; every version
 // is in at most one report. A circle of versions that no target of the environment could get keeps
 // nobody waiting: one of them that is for a target waits in vain, whatever the scopes of the others.
-func (w *work) circles(e int32, waiting []released, stuck map[released]bool, options map[released][][]released) []*CycleError {
+func (g *versionGraph) circles() []*CycleError {
 	var found []*CycleError
 	const open, done = 1, 2
 	state := map[released]int{}
@@ -162,13 +176,13 @@ func (w *work) circles(e int32, waiting []released, stuck map[released]bool, opt
 			state[node] = done
 			path = path[:len(path)-1]
 		}()
-		for _, option := range options[node] {
-			for _, next := range option {
+		for _, need := range g.needs[node] {
+			for _, next := range need.versions {
 				switch {
-				case !stuck[next] || state[next] == done:
+				case !g.stuck[next] || state[next] == done:
 				case state[next] == open:
 					ring := path[slices.Index(path, next):]
-					if !slices.ContainsFunc(ring, func(v released) bool { return w.anyGets(e, v) }) {
+					if !slices.ContainsFunc(ring, g.anyGets) {
 						continue
 					}
 					first := slices.Index(ring, slices.MinFunc(ring, func(a, b released) int { // whichever way led into the circle, so that it is known again in another environment
@@ -176,7 +190,7 @@ func (w *work) circles(e int32, waiting []released, stuck map[released]bool, opt
 					}))
 					cycle := &CycleError{}
 					for _, member := range slices.Concat(ring[first:], ring[:first]) {
-						cycle.Path = append(cycle.Path, w.versions[member.deployment].list[member.version].named())
+						cycle.Path = append(cycle.Path, g.versions[member.deployment].list[member.version].named())
 					}
 					found = append(found, cycle)
 					return true
@@ -187,7 +201,7 @@ func (w *work) circles(e int32, waiting []released, stuck map[released]bool, opt
 		}
 		return false
 	}
-	for _, node := range waiting {
+	for _, node := range g.waiting {
 		if state[node] == 0 {
 			visit(node)
 		}
@@ -195,10 +209,10 @@ func (w *work) circles(e int32, waiting []released, stuck map[released]bool, opt
 	return found
 }
 
-// anyGets reports whether any target of an environment could get a version: it is for the target,
+// anyGets reports whether any target of the environment could get a version: it is for the target,
 // and newer than what the target has.
-func (w *work) anyGets(e int32, v released) bool {
-	return slices.ContainsFunc(w.targetsIn(e, v.deployment), func(i int32) bool {
-		return v.version > w.targets[i].floor() && w.inScope(i, v.version)
+func (g *versionGraph) anyGets(v released) bool {
+	return slices.ContainsFunc(g.targetsIn(g.environment, v.deployment), func(i int32) bool {
+		return v.version > g.targets[i].floor() && g.inScope(i, v.version)
 	})
 }
