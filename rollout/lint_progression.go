@@ -280,19 +280,9 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 		}
 		own.population++
 		t := &w.targets[i]
-		proved, pending := false, false // pending: a job is at work, or its checks may pass later
-		for k := range t.Jobs {
-			job := &t.Jobs[k]
-			switch {
-			case job.Version != version:
-			case rule.progression.success(job):
-				proved = true
-				newest = later(newest, job.end())
-			case !job.Status.Terminal(), rule.progression.unverified(job):
-				pending = true
-			}
-		}
-		floor := t.floor()
+		proved, floor := false, t.floor()
+		_, active, unverified := rule.progression.read(t.Jobs, version, func(end time.Time) { proved, newest = true, later(newest, end) })
+		pending := active || unverified
 		failed := !pending && !l.repeats(i) && w.failedForGood(i, n)
 		can := pending || !failed && floor == n && (l.repeats(i) || t.outdated || t.started == n) || floor < n && l.selected(i, n) || floor > n && w.runsAgain(i, n)
 		switch {

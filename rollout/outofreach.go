@@ -14,7 +14,7 @@ import (
 
 // outOfReach counts the targets of an environment on which a version succeeds no more by itself.
 type outOfReach struct {
-	passed  int // they run or have begun a newer version, and never had this one
+	passed  int // they run or have begun a newer version, and do not go back to this one
 	failed  int // for good
 	adopted int
 }

@@ -114,6 +114,24 @@ func (p *EnvironmentProgression) unverified(job *Job) bool {
 	return p.counts(job.Status) && p.RequireVerificationPassed && job.Verification != VerificationPassed && job.Verification != VerificationFailed
 }
 
+// read goes through the jobs of a version on a target. It calls success with the end of each that is
+// one, and reports whether there are any, whether one is at work, and whether one is a success once
+// its verification passes.
+func (p *EnvironmentProgression) read(jobs []Job, version string, success func(end time.Time)) (tried, active, unverified bool) {
+	for k := range jobs {
+		job := &jobs[k]
+		if job.Version != version {
+			continue
+		}
+		if tried = true; p.success(job) {
+			success(job.end())
+		} else {
+			active, unverified = active || !job.Status.Terminal(), unverified || p.unverified(job)
+		}
+	}
+	return tried, active, unverified
+}
+
 func (p *EnvironmentProgression) counts(status JobStatus) bool {
 	if len(p.SuccessStatuses) == 0 {
 		return status == JobSuccessful
@@ -255,88 +273,91 @@ func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n in
 	return found
 }
 
-// progressed judges one environment. First successes count, so a redeployment never moves the
-// instant.
-func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) shown {
-	p := rule.progression
-	var own shown
-	var firsts []time.Time     // the first success of each target, also of the future
-	var newest time.Time       // of all successes by now
-	var ahead []time.Time      // all successes of the future
-	population, proven := 0, 0 // proven: targets that have succeeded by now
-	open := false              // a job is at work, or may still be verified
-	var lost outOfReach        // targets that do not succeed by themselves
+// results is what a version has come to on those targets of an environment that it is for.
+type results struct {
+	population int
+	firsts     []time.Time // the first success of each target, also of the future
+	proven     int         // targets that have succeeded by now
+	newest     time.Time   // of all successes by now
+	ahead      []time.Time // all successes of the future
+	unverified int         // targets without a success yet that have one if a verification passes
+	open       bool        // a job is at work, or may still be verified
+	lost       outOfReach  // targets that do not succeed by themselves
+}
+
+// resultsOf reads the jobs of version n on some targets, as a rule counts them.
+func (w *work) resultsOf(p *EnvironmentProgression, n int32, targets []int32) (all results) {
 	for _, i := range targets {
 		if !w.inScope(i, n) {
 			continue
 		}
-		population++
+		all.population++
+		t := &w.targets[i]
 		var first time.Time
-		had, active, unverified := false, false, false
-		for k := range w.targets[i].Jobs {
-			job := &w.targets[i].Jobs[k]
-			if job.Version != v.ID {
-				continue
-			}
-			if had = true; !p.success(job) {
-				active, unverified = active || !job.Status.Terminal(), unverified || p.unverified(job)
-				continue
-			}
-			at := job.end()
-			first = sooner(first, at)
-			if at.After(w.now) {
-				w.wake(at)
-				ahead = append(ahead, at)
+		tried, active, unverified := p.read(t.Jobs, w.version(i, n).ID, func(end time.Time) {
+			first = sooner(first, end)
+			if end.After(w.now) {
+				w.wake(end)
+				all.ahead = append(all.ahead, end)
 			} else {
-				newest = later(newest, at)
+				all.newest = later(all.newest, end)
 			}
-		}
-		open = open || w.targets[i].busy || unverified
+		})
+		all.open = all.open || t.busy || unverified
 		switch {
 		case !first.IsZero():
-			firsts = append(firsts, first)
+			all.firsts = append(all.firsts, first)
 			if !first.After(w.now) {
-				proven++
+				all.proven++
 			}
 		case unverified:
-			own.unverified++
+			all.unverified++
 		case active: // whatever the target has gone on to
-		case w.targets[i].floor() > n:
-			if !had && w.targets[i].current != n || !w.runsAgain(i, n) {
-				lost.passed++
+		case t.floor() > n:
+			if !tried && t.current != n || !w.runsAgain(i, n) {
+				all.lost.passed++
 			}
 		case w.failedForGood(i, n):
-			lost.failed++
+			all.lost.failed++
 		case w.adopted(i, n):
-			lost.adopted++
+			all.lost.adopted++
 		}
 	}
-	if population == 0 {
-		own.verdict.Reason = ReasonNotApplicable
+	return all
+}
+
+// progressed judges one environment. First successes count, so a redeployment never moves the
+// instant.
+func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) shown {
+	p, all := rule.progression, w.resultsOf(rule.progression, n, targets)
+	if all.population == 0 {
+		return shown{verdict: Verdict{Reason: ReasonNotApplicable}}
+	}
+	required := p.required(all.population)
+	own := shown{
+		verdict:    Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: all.proven, Allowed: required}},
+		unverified: all.unverified,
+	}
+	if len(all.firsts) < required {
+		own.lost = all.lost.unless(all.population, required)
 		return own
 	}
-	required := p.required(population)
-	own.verdict = Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: proven, Allowed: required}}
-	if len(firsts) < required {
-		own.lost = lost.unless(population, required)
-		return own
-	}
-	slices.SortFunc(firsts, time.Time.Compare)
-	at := addTime(firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
-	opens := p.opens(w.now, at, newest, ahead)
-	if opens.IsZero() && !open && len(firsts)+lost.count() == population &&
+	slices.SortFunc(all.firsts, time.Time.Compare)
+	at := addTime(all.firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
+	opens := p.opens(w.now, at, all.newest, all.ahead)
+	if opens.IsZero() && !all.open && len(all.firsts)+all.lost.count() == all.population &&
 		!slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) && w.runsAgain(i, n) }) { // else another success may come, which is younger
 		own.lost = "the newest success there is too old before the soak ends"
 	}
 	var old time.Time
-	if p.MaximumAgeHours != nil && proven >= required {
-		if !p.young(newest, w.now) {
+	if p.MaximumAgeHours != nil && all.proven >= required {
+		if !p.young(all.newest, w.now) {
 			own.verdict = Verdict{
-				Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Until: opens, Data: &Data{Detail: newest.UTC().Format(time.RFC3339)},
+				Status: Denied, Reason: ReasonProgressionTooOld, Rule: rule.id, Until: opens, Data: &Data{Detail: all.newest.UTC().Format(time.RFC3339)},
 			}
 			return own
 		}
-		old = addTime(newest, p.maximumAge())
+		old = addTime(all.newest, p.maximumAge())
 		w.wake(old)
 	}
 	if !w.now.Before(at) {
