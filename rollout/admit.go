@@ -285,22 +285,7 @@ func (w *work) starts() {
 			m.pending.starts = true
 		}
 	}
-	follower := int32(firstFollower)
-	for _, b := range w.stepped {
-		n := 0
-		for k := range b.pending {
-			if p := &b.pending[k]; p.starts {
-				n += int(p.to - p.from)
-			}
-		}
-		b.firstFollower, b.following = follower, make([]pendingRun, 0, n)
-		for k := range b.pending {
-			if b.pending[k].starts {
-				w.follow(b, &b.pending[k])
-			}
-		}
-		follower += int32(n)
-	}
+	w.followAll()
 }
 
 // refused lists the candidates that wait for a slot. A refused first start of an execution keeps

@@ -28,6 +28,26 @@ func (w *work) memberOf(i, listed int32) []Verdict {
 	return []Verdict{verdict}
 }
 
+// followAll lists the members that wait for others of the executions that start.
+func (w *work) followAll() {
+	next := int32(firstFollower)
+	for _, b := range w.stepped {
+		n := 0
+		for k := range b.pending {
+			if p := &b.pending[k]; p.starts {
+				n += len(b.runsOn(p))
+			}
+		}
+		b.firstFollower, b.following = next, make([]pendingRun, 0, n)
+		for k := range b.pending {
+			if b.pending[k].starts {
+				w.follow(b, &b.pending[k])
+			}
+		}
+		next += int32(n)
+	}
+}
+
 // follow lists the members that wait for others of the execution that starts on their resource.
 func (w *work) follow(b *bracketWork, p *pendingResource) {
 	runs, first := b.runsOn(p), b.firstFollower+int32(len(b.following))

@@ -176,7 +176,6 @@ func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
 // target prove nothing: they are passed over, unless all that the rule names are such.
 func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
 	v := w.versions[t.deployment].list[n]
-	denied := Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
 	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
 	var tooOld *Verdict
 	var since, until time.Time
@@ -184,7 +183,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 	var nothing []string    // environments in which there is nothing to prove
 	var unverified []string // in which environments how many await their verification
 	lost := ""              // why no success comes by itself, in the first environment where none does
-	proved, reachable := false, false
+	reachable := false
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
 		s := &sources[k]
@@ -208,7 +207,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			nothing = append(nothing, environment)
 			continue
 		case !own.since.IsZero():
-			since, proved = sooner(since, own.since), true
+			since = sooner(since, own.since)
 			continue
 		}
 		on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
@@ -229,7 +228,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 		lost = cmp.Or(lost, own.lost)
 	}
 	switch {
-	case proved:
+	case !since.IsZero():
 		return since, Verdict{}
 	case len(on) == 0 && len(nothing) > 0:
 		return v.CreatedAt.UTC(), Verdict{
@@ -237,7 +236,7 @@ func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, V
 			Data: &Data{Detail: "the version is for no target in " + strings.Join(textlist.Names(nothing), " or ")},
 		}
 	case len(on) == 0:
-		return time.Time{}, denied
+		return time.Time{}, Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
 	case len(waits.Data.Names) > 0:
 		if waits.Until, waits.On = until, on; !until.IsZero() {
 			return time.Time{}, waits // it only soaks
