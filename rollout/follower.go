@@ -6,18 +6,11 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// firstFollower is the number, as work.list returns it, of the first run of all that may wait for
-// others of their execution. Where many executions start, these are most of what waits. What they
-// wait for would take 300 bytes each, and follows from the runs when it is read.
-const firstFollower = 1 << 30
-
-// firstMember is the number, as work.list returns it, of the members of open executions of the first
-// bracket that wait for others of their execution, of whatever those are; the next bracket has the
-// next number. Where many executions are open, these are most of what waits.
-const firstMember = 1 << 29
+// Where many executions start or are open, most of what waits are members that wait for others of
+// their execution. What each waits for would take 300 bytes, and is worked out when it is read.
 
 // memberOf returns the blockers of target i, a member of an open execution.
-func (w *work) memberOf(i, listed int32) []Verdict {
+func (w *work) memberOf(i int32, listed blockerList) []Verdict {
 	b, id := w.stepped[listed-firstMember], w.id(i)
 	said := b.plan.Evaluate(b.state, id.Resource, id.Deployment, w.waitingVersion(i), w.now)
 	verdict := Verdict{Status: VerdictStatus(said.Reason.Status()), Reason: Reason(said.Reason), Rule: b.id, Until: said.Until}
@@ -62,15 +55,15 @@ func (w *work) follow(b *bracketWork, p *pendingResource) {
 				continue
 			}
 		}
-		w.waitFor(run.target, run.version, first+int32(k))
+		w.waitFor(run.target, run.version, blockerList(first+int32(k)))
 	}
 }
 
 // followerOf returns the blockers of a run that waits for others of the execution that starts.
-func (w *work) followerOf(listed int32) []Verdict {
-	k := slices.IndexFunc(w.stepped, func(b *bracketWork) bool { return listed < b.firstFollower+int32(len(b.following)) })
+func (w *work) followerOf(listed blockerList) []Verdict {
+	k := slices.IndexFunc(w.stepped, func(b *bracketWork) bool { return int32(listed) < b.firstFollower+int32(len(b.following)) })
 	b := w.stepped[k]
-	at := listed - b.firstFollower
+	at := int32(listed) - b.firstFollower
 	run, from := b.following[at], at // what a run needs comes before it
 	resource := w.targets[run.target].resource
 	for from > 0 && w.targets[b.following[from-1].target].resource == resource {

@@ -63,22 +63,22 @@ func (w *work) newestOf(b *bracketWork) func(i int32) int32 {
 // opinions returns a function that lists the opinion about a version on a target, and returns 0 if
 // nothing blocks it. On a resource that never had an execution, and has none pending, the answer is
 // the same for all targets that run the same version. Targets are asked for in order.
-func (w *work) opinions(b *bracketWork) func(i, n int32) (listed int32) {
+func (w *work) opinions(b *bracketWork) func(i, n int32) blockerList {
 	type like struct{ deployment, current, candidate, view int32 }
 	type said struct {
 		like
-		listed int32
+		listed blockerList
 	}
-	answers := map[like]int32{}
+	answers := map[like]blockerList{}
 	last := tableOf(w, b, said{}) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
 	records, pending := b.state.Executions, b.pending
-	ask := func(i, n int32) int32 {
+	ask := func(i, n int32) blockerList {
 		if list := w.opinion(b, i, n); list != nil {
 			return w.list(list)
 		}
 		return 0
 	}
-	return func(i, n int32) int32 {
+	return func(i, n int32) blockerList {
 		t := &w.targets[i]
 		resource := w.resources[t.resource].ID
 		for len(records) > 0 && records[0].Resource < resource {

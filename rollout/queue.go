@@ -96,7 +96,7 @@ type queued struct {
 	class       int32 // as work.class returns it
 	target      int32
 	version     int32
-	blockers    int32 // as work.list returns it; all of them are about pools
+	blockers    blockerList // all of them are about pools
 	goesBack    bool
 	start       *bracket.Start // nil outside brackets
 	execution   *bracketWork   // the bracket of the execution that would begin; else nil

@@ -18,7 +18,7 @@ func (w *work) reportBrackets() {
 		w.reportUndispatched(b, all[k])
 	}
 	for k, b := range w.stepped {
-		w.reportWaits(b, firstMember+int32(k), all[k])
+		w.reportWaits(b, firstMember+blockerList(k), all[k])
 		w.reportRest(b, all[k])
 	}
 }
@@ -146,9 +146,9 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 	return run.version >= 0 && w.targets[run.target].running(w.version(run.target, run.version).ID)
 }
 
-// reportWaits lists what waits in a bracket; members is the number, as work.list returns it, of its
-// members that wait for others.
-func (w *work) reportWaits(b *bracketWork, members int32, settled settled) {
+// reportWaits lists what waits in a bracket; members stands for what its members wait for that wait
+// for others.
+func (w *work) reportWaits(b *bracketWork, members blockerList, settled settled) {
 	w.blockers = slices.Grow(w.blockers, len(b.pending))
 	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending

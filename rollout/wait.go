@@ -21,9 +21,28 @@ type awaiting struct {
 // wait is what one target waits for, in few bytes: there may be a million.
 type wait struct {
 	version  int32 // number of the candidate; none or missing
-	blockers int32 // as work.list returns it, or from firstMember or firstFollower on; 0: the target does not wait
+	blockers blockerList
 	start    int32 // one more than the index of its start in the plan; 0: it does not start
 }
+
+// blockerList stands for the blockers of a target, in four bytes; work.blockersOf returns them. Its
+// value says where they are:
+//
+//	0                   there are none: the target does not wait
+//	1, 2, ...           in work.blockers, counted from its first list
+//	from firstMember    it is a member of an open execution, and waits for others of it: those of the
+//	                    bracket in work.stepped, counted from its first
+//	from firstFollower  it is in an execution that starts, and waits for others of it: see followerOf
+//	-1, -2, ...         it has a turn, in work.turnsAhead, counted from its first
+//	below derivedBelow  it has a turn that is worked out when it is read; what is above math.MinInt32
+//	                    is the number of the kind of the turn
+type blockerList int32
+
+const (
+	firstFollower blockerList = 1 << 30
+	firstMember   blockerList = 1 << 29
+	derivedBelow  blockerList = math.MinInt32 / 2
+)
 
 // ahead is a list of a single blocker: the turn of the target, or of its resource, that comes at a
 // certain instant. Most targets of a rollout wait for nothing else, each for its own turn, which is
@@ -32,7 +51,7 @@ type ahead struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
 	position    int32
-	kind        int32 // one more than the index in awaiting.turnKinds; less than zero: a turn as turnLater returns it; 0: there is no turn
+	kind        int32 // one more than the index in awaiting.turnKinds; less than zero: the blockerList of a turn that is worked out when it is read; 0: there is no turn
 }
 
 // turnKind is what the turns of one rollout have in common.
@@ -49,7 +68,7 @@ type turnKind struct {
 // newest version waits for; olderWait is for [Plan.Explain].
 type olderWait struct {
 	target, version int32
-	blockers        int32 // as work.list returns it
+	blockers        blockerList
 }
 
 // wait says why the newest candidate of a target does not start.
@@ -76,7 +95,7 @@ func (w *work) waitNumber(i, version int32, blockers []Verdict) {
 
 // waitFor is wait for blockers that list has kept. The first call for a target counts: it is about
 // the newest candidate.
-func (w *work) waitFor(i, version, blockers int32) {
+func (w *work) waitFor(i, version int32, blockers blockerList) {
 	own := &w.waits[i]
 	if w.leaves(i) || own.blockers != 0 {
 		return
@@ -85,10 +104,9 @@ func (w *work) waitFor(i, version, blockers int32) {
 	w.waiting++
 }
 
-// list keeps blockers, and returns a number by which blockersOf finds them: one more than the index
-// in work.blockers, or less than zero for a turn. The caller no longer uses the blockers. Targets
-// of one resource mostly wait for the same reasons, one after the other: neighbours share an entry.
-func (w *work) list(blockers []Verdict) int32 {
+// list keeps blockers. The caller no longer uses them. Targets of one resource mostly wait for the
+// same reasons, one after the other: neighbours share an entry.
+func (w *work) list(blockers []Verdict) blockerList {
 	if isTurn(blockers) {
 		v := &blockers[0]
 		turn := ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.turnKindNumber(turnKind{reason: v.Reason, rule: v.Rule, population: v.Data.Population})}
@@ -98,7 +116,7 @@ func (w *work) list(blockers []Verdict) int32 {
 	if n := len(w.blockers); n == 0 || &w.blockers[n-1][0] != &blockers[0] || len(w.blockers[n-1]) != len(blockers) {
 		w.blockers = push(w.blockers, blockers)
 	}
-	return int32(len(w.blockers))
+	return blockerList(len(w.blockers))
 }
 
 // turnIn returns the turn of a position in a rollout.
@@ -108,10 +126,6 @@ func (w *work) turnIn(r *rollout, due time.Time, position int32) ahead {
 	}
 	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.turnKind}
 }
-
-// derivedBelow separates the numbers of turns that are listed from those, below it, of turns that
-// follow from the target.
-const derivedBelow = math.MinInt32 / 2
 
 // turnLater returns the turn of a position in a rollout outside windows that is known to wait. It
 // takes no room: what it says is worked out when it is read.
@@ -142,16 +156,16 @@ func (w *work) turnKindNumber(own turnKind) int32 {
 }
 
 // listTurn is list for a turn.
-func (w *work) listTurn(turn ahead) int32 {
+func (w *work) listTurn(turn ahead) blockerList {
 	if turn.kind < 0 {
-		return turn.kind
+		return blockerList(turn.kind)
 	}
 	w.turnsAhead.push(turn)
-	return -int32(w.turnsAhead.len())
+	return -blockerList(w.turnsAhead.len())
 }
 
-// blockersOf returns the blockers of target i that list kept.
-func (w *work) blockersOf(i, listed int32) []Verdict {
+// blockersOf returns the blockers of target i for which listed stands.
+func (w *work) blockersOf(i int32, listed blockerList) []Verdict {
 	switch {
 	case listed >= firstFollower:
 		return w.followerOf(listed)
@@ -168,7 +182,7 @@ func (w *work) blockersOf(i, listed int32) []Verdict {
 		position = w.positionIn(kind.rollout, i)
 		until, _ = kind.rollout.due(position, nil)
 	} else {
-		own := w.turnsAhead.at(-listed - 1)
+		own := w.turnsAhead.at(int32(-listed) - 1)
 		kind, position, until = &w.turnKinds[own.kind-1], own.position, time.Unix(own.seconds, int64(own.nanoseconds))
 	}
 	return []Verdict{{
