@@ -160,3 +160,19 @@ func TestMissingKeyOfAllTargets(t *testing.T) {
 		t.Errorf("%d questions about two deployments", asked)
 	}
 }
+
+// TestFewTargetsUnderDifferentPolicies: of many targets a rule governs few, and a further policy
+// governs some of these as well, which stand between the others. Each has a turn of its own.
+func TestFewTargetsUnderDifferentPolicies(t *testing.T) {
+	s := fleet(64, "v1", map[string][]string{"api": {"v1", "v2"}})
+	plan := mustPlan(t, compile(t, `[
+		{"name":"p","selector":"resource.id in ['r10','r11','r12','r13','r14']","rules":[{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60,"orderKey":"resource"}}]},
+		{"name":"q","selector":"resource.id in ['r11','r13']","rules":[{"retry":{"maxRetries":1}}]}]`), s, t0)
+	var turns []int
+	for wait := range plan.Waiting.All() {
+		turns = append(turns, wait.Blockers[0].Data.Position)
+	}
+	if slices.Sort(turns); len(plan.Start) != 60 || !slices.Equal(turns, []int{1, 2, 3, 4}) {
+		t.Errorf("%d start, and the others have the turns %v", len(plan.Start), turns)
+	}
+}
