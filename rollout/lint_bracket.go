@@ -224,7 +224,7 @@ func (l *lint) releases(f *frame) (releases []time.Time) {
 			continue
 		}
 		for n, v := range w.versions[d].list {
-			if l.released(v) && (!w.scoped[d] || slices.ContainsFunc(targets[d], func(i int32) bool { return w.inScope(i, int32(n)) })) {
+			if l.deployable(v) && (!w.scoped[d] || slices.ContainsFunc(targets[d], func(i int32) bool { return w.inScope(i, int32(n)) })) {
 				releases = append(releases, v.CreatedAt)
 			}
 		}

@@ -43,7 +43,7 @@ func (l *lint) lookAtCycles() {
 	in := map[string][]string{}         // circles, by their members → the environments in which they are
 	circles := map[string]*CycleError{} // by the same
 	for e := range w.environments {
-		for _, cycle := range w.versionCyclesIn(int32(e), l.released) {
+		for _, cycle := range w.versionCyclesIn(int32(e), l.deployable) {
 			members := strings.Join(cycle.Path, " needs ")
 			in[members], circles[members] = append(in[members], w.environments[e].ID), cycle
 		}
@@ -110,7 +110,7 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 		}
 		versions := w.versions[t.deployment].list
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
-			if len(versions[n].Dependencies) > 0 && l.released(versions[n]) {
+			if len(versions[n].Dependencies) > 0 && l.deployable(versions[n]) {
 				all = append(all, waiter{int32(i), n})
 				if l.frameOf[i] != nil {
 					resources[t.resource] = true

@@ -76,10 +76,10 @@ func (l *lint) lookAtSelected() {
 // awaited reports whether a version is ready, now or later, and meant for a target.
 func (l *lint) awaited(i, n int32) bool {
 	v := l.w.version(i, n)
-	return l.released(v) && l.w.inScope(i, n)
+	return l.deployable(v) && l.w.inScope(i, n)
 }
 
-// released reports whether a version is deployable, now or before what is looked at ends.
-func (l *lint) released(v *Version) bool {
+// deployable reports whether a version is ready, now or before what is looked at ends.
+func (l *lint) deployable(v *Version) bool {
 	return v.Status == VersionReady && v.CreatedAt.Before(l.until)
 }

@@ -70,7 +70,7 @@ type cadences struct {
 func (l *lint) cadencesOf(deployment int32) *cadences {
 	c := &cadences{deployment: deployment, known: map[string]estimate{}}
 	for n, v := range l.w.versions[deployment].list {
-		if l.released(v) {
+		if l.deployable(v) {
 			c.released = append(c.released, int32(n))
 		}
 	}

@@ -166,7 +166,7 @@ func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 	}
 	return func(yield func(int32, *Version) bool) {
 		for n := oldest + 1; n < int32(len(versions)); n++ {
-			if l.released(versions[n]) && !yield(n, versions[n]) {
+			if l.deployable(versions[n]) && !yield(n, versions[n]) {
 				return
 			}
 		}
@@ -368,7 +368,7 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 		l.asked(m, rule, func(i int32) {
 			t := &l.w.targets[i]
 			for n := max(t.current, 0); int(n) < len(l.w.versions[t.deployment].list); n++ {
-				if n <= t.floor() || l.released(l.w.version(i, n)) {
+				if n <= t.floor() || l.deployable(l.w.version(i, n)) {
 					meet(l.w.boundWith(i, n))
 				}
 			}
