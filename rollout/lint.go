@@ -137,7 +137,7 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 		l.lookAtPools, l.lookAtOverlaps,
 		l.lookAtCycles, l.lookAtDependencies, l.lookAtVersions, l.lookAtProgressions, l.lookAtApprovals, l.lookAtCooldowns,
 		l.lookAtBrackets, l.lookAtFailures,
-		l.lookAtHeld, l.lookAtSelected, l.lookAtSelectors, l.lookAtKeys, l.lookAtNames, l.lookAtState,
+		l.lookAtHeld, l.lookAtSelected, l.lookAtSelectors, l.lookAtKeys, l.lookAtTargetSelectors, l.lookAtNames, l.lookAtState,
 	} {
 		look()
 	}

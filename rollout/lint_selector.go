@@ -173,8 +173,9 @@ func (l *lint) coming(d int32) iter.Seq2[int32, *Version] {
 	}
 }
 
-// lookAtKeys asks every expression once about every entity, or pair of entities, that it may meet,
-// and looks up the keys that it misses. Those of policies have been asked about every target already.
+// lookAtKeys asks every expression of a rule once about every entity, or pair of entities, that it may
+// meet, and looks up the keys that it misses. Those of policies have been asked about every target
+// already.
 func (l *lint) lookAtKeys() {
 	w := l.w
 	concerned := w.set.concerned(w.resources)
@@ -217,6 +218,12 @@ func (l *lint) lookAtKeys() {
 			}
 		}
 	}
+}
+
+// lookAtTargetSelectors does the same for those of the versions that targets may still get, and finds
+// those that fail.
+func (l *lint) lookAtTargetSelectors() {
+	w := l.w
 	for d := range w.versions {
 		if !w.scoped[d] {
 			continue
