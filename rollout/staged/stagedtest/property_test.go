@@ -149,14 +149,15 @@ func TestPolling(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := d.poll(t, seen)
+		peaks := map[string]int{}
+		want := d.poll(t, seen, peaks)
 		got := timeline.Run
 		if a, b := shape(got), shape(want); a != b {
 			t.Fatalf("differs from the host that polls (-want +got):\n%s\n%v", cmp.Diff(b, a), timeline)
 		}
 		for s := range got.Stages() {
-			if peak := timeline.Stages[s.Index].Peak; peak > s.Limit {
-				t.Fatalf("stage %s: %d at once, limit %d", s.Name, peak, s.Limit)
+			if peak := timeline.Stages[s.Index].Peak; peak > s.Limit || peak != peaks[s.Name] {
+				t.Fatalf("stage %s: %d at once, limit %d, and the host that polls saw %d", s.Name, peak, s.Limit, peaks[s.Name])
 			}
 		}
 		if over := got.Phase().Terminal(); over == timeline.Ended.IsZero() {
@@ -178,8 +179,9 @@ func shape(run *staged.Run) string {
 	return text
 }
 
-// poll plays the world as a host that looks every minute, and tells everything that it sees.
-func (d *drawn) poll(t *rapid.T, seen testkit.Tally) *staged.Run {
+// poll plays the world as a host that looks every minute, and tells everything that it sees. It notes
+// how many targets of each stage are in progress at once.
+func (d *drawn) poll(t *rapid.T, seen testkit.Tally, peaks map[string]int) *staged.Run {
 	type attempt struct {
 		token staged.Token
 		end   time.Time
@@ -252,6 +254,15 @@ func (d *drawn) poll(t *rapid.T, seen testkit.Tally) *staged.Run {
 			t.Fatal(err)
 		}
 		run = next
+		for s := range run.Stages() {
+			busy := 0
+			for own := range run.Targets(s.Index) {
+				if own.State == staged.Starting || own.State == staged.Updating || own.State == staged.Soaking {
+					busy++
+				}
+			}
+			peaks[s.Name] = max(peaks[s.Name], busy)
+		}
 		changes = append(changes, d.react(run, result, now)...)
 		again := slices.ContainsFunc(changes, func(c stagedtest.Change) bool { return !c.At.After(now) })
 		for _, a := range result.Actions {

@@ -573,6 +573,9 @@ func TestLastYear(t *testing.T) {
 	if c := timeline.Run.Counts(); c.Updating != 2 || timeline.CutOff || !timeline.Ended.IsZero() {
 		t.Errorf("%v", timeline)
 	}
+	if timeline := play(t, stagedtest.World{StagedRun: one(t, staged.Options{}), Start: time.Date(2261, 12, 31, 23, 0, 0, 0, time.UTC)}); !timeline.Done() {
+		t.Errorf("within the last year: %v", timeline)
+	}
 	wait := one(t, staged.Options{}, func(s *staged.Stage) {
 		s.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(290 * 365 * 24 * time.Hour)}}
 	})
