@@ -76,19 +76,20 @@ func TestFailureBudget(t *testing.T) {
 		{"jobs that failed count besides", `"maxFailures":0,"onVerificationFailure":true`, [][]rollout.Job{failed}, 3, "1 of 0 r1"},
 		{"a job that ends later has not failed yet", `"maxFailures":0`, [][]rollout.Job{{ran("v2", failure, 61)}}, 3, ""},
 		{"nor has one made up for it that ends later", `"maxFailures":0`, [][]rollout.Job{after(ran("v2", ok, 61), failed...)}, 3, "1 of 0 r1"},
-		{"a rate is of those on which the version has come to an end", `"maxFailureRate":"50%","minimumSample":3`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 5, "2 of 1 r1 r2"},
+		{"a rate is of those on which the version has come to an end", `"maxFailureRate":"50%","minimumSample":3`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 5, "2 of 1 in 3 r1 r2"},
 		{"as many as the rate allows", `"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, {ran("v2", ok, 1)}}, 5, ""},
-		{"it is rounded down", `"maxFailureRate":"66%","minimumSample":3`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 5, "2 of 1 r1 r2"},
+		{"it is rounded down", `"maxFailureRate":"66%","minimumSample":3`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 5, "2 of 1 in 3 r1 r2"},
 		{"and does not count before the sample is there", `"maxFailureRate":"0%","minimumSample":3`, [][]rollout.Job{failed, failed}, 5, ""},
 		{"what is still at work is not in the sample", `"maxFailureRate":"0%","minimumSample":3`, [][]rollout.Job{failed, failed, {{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(1)}}}, 5, ""},
 		{"nor is what another version did", `"maxFailureRate":"0%","minimumSample":3`, [][]rollout.Job{failed, failed, {ran("v1", ok, 1)}}, 5, ""},
 		{"nor what was called off", `"maxFailureRate":"0%","minimumSample":3`, [][]rollout.Job{failed, failed, {ran("v2", rollout.JobCancelled, 1)}}, 5, ""},
-		{"a target is in the sample once, with what came of it last", `"maxFailureRate":"49%","minimumSample":2`, [][]rollout.Job{after(ran("v2", ok, 9), ran("v2", failure, 1), ran("v2", ok, 0)), failed}, 4, "1 of 0 r2"},
-		{"what succeeds later is not in it yet", `"maxFailureRate":"49%","minimumSample":1`, [][]rollout.Job{failed, {ran("v2", ok, 61)}}, 4, "1 of 0 r1"},
+		{"a target is in the sample once, with what came of it last", `"maxFailureRate":"49%","minimumSample":2`, [][]rollout.Job{after(ran("v2", ok, 9), ran("v2", failure, 1), ran("v2", ok, 0)), failed}, 4, "1 of 0 in 2 r2"},
+		{"what succeeds later is not in it yet", `"maxFailureRate":"50%","minimumSample":1`, [][]rollout.Job{failed, {ran("v2", ok, 61)}}, 4, "1 of 0 in 1 r1"},
 		{"a success that is being verified is not, where that counts", `"maxFailureRate":"0%","minimumSample":2,"onVerificationFailure":true`, [][]rollout.Job{failed, {verified(ran("v2", ok, 1), "running")}}, 4, ""},
-		{"none may fail of a sample of one", `"maxFailureRate":"0%","minimumSample":1`, [][]rollout.Job{failed}, 3, "1 of 0 r1"},
+		{"none may fail of a sample of one", `"maxFailureRate":"0%","minimumSample":1`, [][]rollout.Job{failed}, 3, "1 of 0 in 1 r1"},
 		{"all of a sample may", `"maxFailureRate":"100%","minimumSample":1`, [][]rollout.Job{failed, failed}, 3, ""},
-		{"beside a number the rate may hold first", `"maxFailures":2,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
+		{"beside a number the rate may hold first", `"maxFailures":2,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed}, 4, "2 of 1 in 2 r1 r2"},
+		{"where both allow as many, the number is told", `"maxFailures":1,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
 		{"and the number", `"maxFailures":1,"maxFailureRate":"90%","minimumSample":10`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
 		{"what allows fewer is told", `"maxFailures":0,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 4, "2 of 0 r1 r2"},
 		{"the end is included", `"maxFailures":0`, [][]rollout.Job{{ran("v2", failure, 60)}}, 3, "1 of 0 r1"},
@@ -102,7 +103,11 @@ func TestFailureBudget(t *testing.T) {
 				continue
 			}
 			data := wait.Blockers[k].Data
-			if own := fmt.Sprintf("%d of %d %s", data.Attempt, data.Allowed, strings.Join(data.Names, " ")); got == "" || got == own {
+			of := ""
+			if data.Detail != "" {
+				of = " in " + data.Detail
+			}
+			if own := fmt.Sprintf("%d of %d%s %s", data.Attempt, data.Allowed, of, strings.Join(data.Names, " ")); got == "" || got == own {
 				got = own
 			} else {
 				t.Errorf("%s: %s is told %s, others %s", row.why, wait.Resource, own, got)
