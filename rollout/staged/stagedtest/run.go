@@ -150,8 +150,8 @@ func (r *running) step() (time.Time, error) {
 	r.run = next
 	if result.Changed && r.Store != nil {
 		kept, err := r.Store(next)
-		if err == nil && (kept == nil || kept.Spec().ID != next.Spec().ID) {
-			err = errors.New("World.Store returns no run, or one with another ID")
+		if err == nil && (kept == nil || kept.Spec().ID != next.Spec().ID || !r.knows(kept)) {
+			err = errors.New("World.Store returns no run, or another one than it was given")
 		}
 		if err != nil {
 			return time.Time{}, fmt.Errorf("stagedtest: store at %s: %w", shown(r.now), err)

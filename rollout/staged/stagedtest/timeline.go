@@ -56,6 +56,18 @@ func (c *recorder) begin(start time.Time, run *staged.Run) {
 	}
 }
 
+// knows reports whether a run has the stages of the one that the world began with.
+func (c *recorder) knows(run *staged.Run) bool {
+	names := c.spans
+	for s := range run.Stages() {
+		if len(names) == 0 || names[0].Name != s.Name {
+			return false
+		}
+		names = names[1:]
+	}
+	return len(names) == 0
+}
+
 // record writes what a step has changed and ignored, and how many targets are in progress after it:
 // no other stage but the current one has any.
 func (c *recorder) record(at time.Time, run *staged.Run, events []staged.Event) {

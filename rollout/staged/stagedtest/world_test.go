@@ -405,7 +405,9 @@ func TestFaults(t *testing.T) {
 		{"somebody who never stops", "10000 steps at 2026-03-10T08:00:00Z: the clock stands still", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Trust: true, React: always(stagedtest.Change{Do: nothing})}},
 		{"a state that cannot follow", "step at 2026-03-10T08:00:00Z: state", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Changes: []stagedtest.Change{stagedtest.SetState(t0, staged.StateInitialize)}}},
 		{"a store that is down", "store at 2026-03-10T08:00:00Z: the disk is full", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Store: func(*staged.Run) (*staged.Run, error) { return nil, errors.New("the disk is full") }}},
-		{"a store that returns nothing", "store at 2026-03-10T08:00:00Z: World.Store returns no run, or one", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Store: func(*staged.Run) (*staged.Run, error) { return nil, nil }}},
+		{"a store that returns nothing", "store at 2026-03-10T08:00:00Z: World.Store returns no run, or another one", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Store: func(*staged.Run) (*staged.Run, error) { return nil, nil }}},
+		{"a store that returns another run with more stages, of the same name", "store at 2026-03-10T08:00:00Z: World.Store returns no run, or another one", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Store: func(*staged.Run) (*staged.Run, error) { return gated(t), nil }}},
+		{"and one with less", "store at 2026-03-10T08:00:00Z: World.Store returns no run, or another one", stagedtest.World{StagedRun: gated(t), Start: t0, Trust: true, Store: func(*staged.Run) (*staged.Run, error) { return one(t, staged.Options{}), nil }}},
 		{"a target that is attempted for ever", "attempt 1001 at target a, and no end: the world may never come to rest: give it World.End", stagedtest.World{StagedRun: one(t, staged.Options{OnFailure: staged.Hold}), Start: t0, Trust: true,
 			Target: failing("a", 1e6, time.Minute), React: func(run *staged.Run, _ staged.Result, now time.Time) (changes []stagedtest.Change) {
 				if a, _ := run.Target("a"); a.State == staged.Failed {
