@@ -78,9 +78,9 @@ func (c *recorder) record(at time.Time, run *staged.Run, events []staged.Event) 
 		}
 		c.timeline.Entries = append(c.timeline.Entries, own)
 	}
-	if s, ok := stageOf(run, run.Current()); ok {
-		own := &c.spans[s.Index]
-		own.Peak = max(own.Peak, inProgress(s.Counts))
+	if current := run.Current(); current < len(c.spans) {
+		own, all := &c.spans[current], run.Counts()
+		own.Peak = max(own.Peak, all.Starting+all.Updating+all.Soaking)
 	}
 }
 
@@ -104,8 +104,6 @@ func (c *recorder) finish(run *staged.Run) {
 	}
 	t.Stages = c.spans
 }
-
-func inProgress(c staged.Counts) int { return c.Starting + c.Updating + c.Soaking }
 
 // stageOf returns a stage of a run, if it has so many.
 func stageOf(run *staged.Run, index int) (staged.StageStatus, bool) {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/rollout/staged/stagedtest"
 	"github.com/tranche-dev/tranche/selector"
@@ -649,6 +650,44 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: trusted: %v", row.why, err)
 		}
 	}
+}
+
+// TestManyStages: a world costs what happens in it, and not that times the number of its stages, of
+// which a run that was made by FromOCM can have any number.
+func TestManyStages(t *testing.T) {
+	if testkit.Race || testkit.CPUTime() == 0 {
+		t.Skip("processor time cannot be compared")
+	}
+	const n = 4000
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("c%05d", i))
+	}
+	spent := map[int]time.Duration{}
+	for _, stages := range []int{1, n / 5} {
+		var groups []staged.DecisionGroup
+		for part := range slices.Chunk(names, n/stages) {
+			groups = append(groups, staged.DecisionGroup{Index: int32(len(groups)), Clusters: part})
+		}
+		strategy, options, err := staged.FromOCM(staged.OCMStrategy{Type: staged.OCMProgressivePerGroup}, groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		world := stagedtest.World{StagedRun: compile(t, strategy, fleet(names...), options), Start: t0, Target: spread, Trust: true}
+		for range 3 { // the least of them: a collection may fall into one
+			began := testkit.CPUTime()
+			if timeline := play(t, world); !timeline.Done() || len(timeline.Stages) != stages+1 {
+				t.Fatal(timeline)
+			}
+			if took := testkit.CPUTime() - began; spent[stages] == 0 || took < spent[stages] {
+				spent[stages] = took
+			}
+		}
+	}
+	if spent[n/5] > 4*spent[1]+10*time.Millisecond {
+		t.Errorf("%d stages cost %v, and one %v", n/5, spent[n/5], spent[1])
+	}
+	t.Log(spent)
 }
 
 // all is a stage that has every target.
