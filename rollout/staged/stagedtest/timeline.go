@@ -27,7 +27,7 @@ func done(run *staged.Run) bool {
 // Entry is something that happened: an event of the run, or a change in the world.
 type Entry struct {
 	At    time.Time    `json:"at"`
-	Stage string       `json:"stage,omitempty"` // name of the stage of the event; empty if it is about none
+	Stage string       `json:"stage,omitempty"` // name of the stage of the event; empty if it is about none, or one that the run does not have
 	Event staged.Event `json:"event,omitzero"`  // zero for a change in the world
 	What  string       `json:"what,omitempty"`  // the What of the change
 }
@@ -73,7 +73,7 @@ func (c *recorder) knows(run *staged.Run) bool {
 func (c *recorder) record(at time.Time, run *staged.Run, events []staged.Event) {
 	for _, e := range events {
 		own := Entry{At: at, Event: e}
-		if e.Stage >= 0 {
+		if e.Stage >= 0 && e.Stage < len(c.spans) { // a command that is ignored may name any
 			own.Stage = c.spans[e.Stage].Name
 		}
 		c.timeline.Entries = append(c.timeline.Entries, own)

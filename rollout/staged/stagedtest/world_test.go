@@ -337,6 +337,15 @@ func TestTimelines(t *testing.T) {
 			+0s  run: Succeeded
 			one: Succeeded, 3 done, from +0s to +0s, at most 2 at once
 			Succeeded after 0s`},
+		{"what is about a stage that there is not is ignored", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
+			stagedtest.Give(t0, staged.Command{Kind: staged.CommandApprove, Run: "v2", Stage: 2, Side: staged.Before}, staged.Command{Kind: staged.CommandEndWait, Run: "v2", Stage: -1})}, End: t0}, `
+			+0s  command_ignored stage 2 before approve (unknown_stage)
+			+0s  command_ignored endWait (unknown_stage)
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			one: Updating, 1 waiting, 2 updating, from +0s, at most 2 at once
+			Progressing: the world stopped before the run was over`},
 		{"the world ends before", stagedtest.World{StagedRun: one(t, staged.Options{}), End: t0.Add(90 * time.Second)}, `
 			+0s  one: Updating
 			+0s  one: a, b started
