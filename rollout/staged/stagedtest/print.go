@@ -56,8 +56,9 @@ const layout = "2006-01-02 15:04:05"
 // alike reports whether two entries differ in the target alone.
 func alike(a, b *Entry) bool {
 	x, y := a.Event, b.Event
-	y.Target = x.Target
-	return a.At.Equal(b.At) && a.Stage == b.Stage && a.What == b.What && x == y
+	same := x.Decision == y.Decision || x.Decision != nil && y.Decision != nil && *x.Decision == *y.Decision
+	y.Target, y.Decision = x.Target, x.Decision
+	return same && a.At.Equal(b.At) && a.Stage == b.Stage && a.What == b.What && x == y
 }
 
 // since is an instant as it is printed: counted from the start.
@@ -91,8 +92,16 @@ func (t *Timeline) sentence(e *Entry, targets []string) string {
 		text += "wait " + own.To
 	case staged.EventStuck, staged.EventRegressed, staged.EventRecovered, staged.EventJoined:
 		text += names + " " + string(own.Kind)
-	default:
-		return own.String()
+	default: // it was ignored
+		if e.Stage == "" && own.Stage >= 0 {
+			text = fmt.Sprintf("stage %d: ", own.Stage)
+		}
+		text += string(own.Kind)
+		for _, word := range []string{textlist.Name(string(own.Side)), names, textlist.Name(own.To)} {
+			if word != "" {
+				text += " " + word
+			}
+		}
 	}
 	if own.Reason != "" {
 		text += " (" + string(own.Reason) + ")"

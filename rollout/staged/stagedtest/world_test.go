@@ -339,13 +339,26 @@ func TestTimelines(t *testing.T) {
 			Succeeded after 0s`},
 		{"what is about a stage that there is not is ignored", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
 			stagedtest.Give(t0, staged.Command{Kind: staged.CommandApprove, Run: "v2", Stage: 2, Side: staged.Before}, staged.Command{Kind: staged.CommandEndWait, Run: "v2", Stage: -1})}, End: t0}, `
-			+0s  command_ignored stage 2 before approve (unknown_stage)
+			+0s  stage 2: command_ignored before approve (unknown_stage)
 			+0s  command_ignored endWait (unknown_stage)
 			+0s  one: Updating
 			+0s  one: a, b started
 			+0s  run: Progressing
 			one: Updating, 1 waiting, 2 updating, from +0s, at most 2 at once
 			Progressing: the world stopped before the run was over`},
+		{"what one person does to many at once is one line", stagedtest.World{StagedRun: one(t, staged.Options{}), Target: stagedtest.ReadyAfter(minutes(4)), Changes: []stagedtest.Change{
+			stagedtest.Give(t0.Add(minutes(1)), staged.Command{Kind: staged.CommandSkip, Target: "a", By: "ann", Reason: "in repair"}, staged.Command{Kind: staged.CommandSkip, Target: "b", By: "ann", Reason: "in repair"},
+				staged.Command{Kind: staged.CommandSkip, Target: "c", By: "bob", Reason: "in repair"})}}, `
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			+1m  one: a, b skipped (by ann at 2026-03-10T08:01:00Z: in repair)
+			+1m  one: c skipped (by bob at 2026-03-10T08:01:00Z: in repair)
+			+1m  one: WaitingAfter
+			+1m  one: Succeeded
+			+1m  run: PartiallySucceeded
+			one: Succeeded, 3 skipped, from +0s to +1m, at most 2 at once
+			PartiallySucceeded after 1m`},
 		{"the world ends before", stagedtest.World{StagedRun: one(t, staged.Options{}), End: t0.Add(90 * time.Second)}, `
 			+0s  one: Updating
 			+0s  one: a, b started
