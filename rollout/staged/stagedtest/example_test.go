@@ -170,9 +170,10 @@ func ExampleForecast() {
 	// done, median:   2026-03-10 09:35:00 (+1h35m)
 	// done, 90 %:     2026-03-10 11:35:50 (+3h35m50s)
 	// done, latest:   not reached
+	// done, but with targets that failed, timed out or were skipped: 10 %
 	// not done: 6 %: Held in 30 trials
-	// stage       closed, median  90 %       at once, at most
-	// canary      +1h17m40s       +3h18m     1
-	// production  +1h35m          +3h35m50s  3
+	// stage       closed, median  90 %       at once, at most  trials halted here
+	// canary      +1h17m40s       +3h18m     1                 24
+	// production  +1h35m          +3h35m50s  3                 6
 	// done before noon: 94 %
 }

@@ -301,9 +301,10 @@ func (p Prediction) count(is func(*Trial) bool) (n int) {
 	return n
 }
 
-// String returns the median, the 90th percentile and the extremes, also counted from Start, and why
-// trials were not done; then a line for each stage with targets. Instants are in UTC. The text does
-// not end with a newline.
+// String returns the median, the 90th percentile and the extremes, also counted from Start, in how
+// many trials the run was done without some of its targets, and why trials were not done; then a line
+// for each stage with targets, and how many trials came to no end there. Instants are in UTC. The
+// text does not end with a newline.
 func (p Prediction) String() string {
 	if len(p.Trials) == 0 {
 		return "0 trials: nothing was predicted"
@@ -318,6 +319,9 @@ func (p Prediction) String() string {
 			lines = append(lines, fmt.Sprintf("done, %-9s %s", row.name+":", p.instant(at, ok)))
 		}
 	}
+	if n := p.count(func(trial *Trial) bool { return trial.Done && trial.Phase == staged.PhasePartiallySucceeded }); n > 0 {
+		lines = append(lines, "done, but with targets that failed, timed out or were skipped: "+chance.Percent(n, len(p.Trials)))
+	}
 	lines = append(lines, p.undone())
 	lines = append(lines, p.table()...)
 	if len(p.Overdue) > 0 {
@@ -326,23 +330,45 @@ func (p Prediction) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// table has a line for each stage with targets: when it was closed, and how many of its targets were
-// in progress at once.
+// table has a line for each stage with targets: when it was closed, how many of its targets were in
+// progress at once and, unless all trials were done, how many went no further.
 func (p Prediction) table() []string {
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "stage\tclosed, median\t90 %\tat once, at most")
+	header := "stage\tclosed, median\t90 %\tat once, at most"
+	halted := p.halted()
+	if len(halted) > 0 {
+		header += "\ttrials halted here"
+	}
+	fmt.Fprintln(table, header)
 	for k := range p.Trials[0].Stages {
 		own := &p.Trials[0].Stages[k]
-		if own.Counts.Members == 0 && p.peak(k) == 0 {
+		if own.Counts.Members == 0 && p.peak(k) == 0 && halted[k] == 0 {
 			continue
 		}
 		median, half := p.Closed(own.Name, 0.5)
 		most, nine := p.Closed(own.Name, 0.9)
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\n", textlist.Name(own.Name), p.after(median, half), p.after(most, nine), p.peak(k))
+		fmt.Fprintf(table, "%s\t%s\t%s\t%d", textlist.Name(own.Name), p.after(median, half), p.after(most, nine), p.peak(k))
+		if len(halted) > 0 {
+			fmt.Fprintf(table, "\t%d", halted[k])
+		}
+		fmt.Fprintln(table)
 	}
 	table.Flush()
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// halted is how many trials were not done and closed all stages before this one, by its index.
+func (p Prediction) halted() map[int]int {
+	trials := map[int]int{}
+	for k := range p.Trials {
+		own := &p.Trials[k]
+		open := slices.IndexFunc(own.Stages, func(s Span) bool { return s.Counts.Members > 0 && !s.closed() })
+		if !own.Done && open >= 0 {
+			trials[open]++
+		}
+	}
+	return trials
 }
 
 // peak is how many targets of a stage were in progress at once in any trial, at most.

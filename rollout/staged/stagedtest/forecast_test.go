@@ -307,6 +307,47 @@ func TestWhyNotDone(t *testing.T) {
 	}
 }
 
+// TestWhatTheTextSays: in how many trials the run was done without some of its targets, and in which
+// stage the others were halted: a stage without targets holds up nobody.
+func TestWhatTheTextSays(t *testing.T) {
+	t.Parallel()
+	span := func(name string, phase staged.StagePhase, members int) stagedtest.Span {
+		return stagedtest.Span{Name: name, Phase: phase, End: t0.Add(time.Minute), Counts: staged.Counts{Members: members}}
+	}
+	p := stagedtest.Prediction{Start: t0}
+	for _, own := range []struct {
+		n     int
+		trial stagedtest.Trial
+	}{
+		{4, stagedtest.Trial{Done: true, Phase: staged.PhaseSucceeded, Ended: t0.Add(time.Minute), Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StageSkipped, 0), span("b", staged.StageSucceeded, 1)}}},
+		{3, stagedtest.Trial{Done: true, Phase: staged.PhasePartiallySucceeded, Ended: t0.Add(time.Minute), Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StageSkipped, 0), span("b", staged.StageSucceeded, 1)}}},
+		{1, stagedtest.Trial{Phase: staged.PhaseHeld, Waits: staged.ReasonHeld, Stages: []stagedtest.Span{span("a", staged.StageUpdating, 2), span("none", staged.StagePending, 0), span("b", staged.StagePending, 1)}}},
+		{2, stagedtest.Trial{Phase: staged.PhaseStopped, Waits: staged.ReasonStopped, Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StagePending, 0), span("b", staged.StagePending, 1)}}},
+	} {
+		for range own.n {
+			p.Trials = append(p.Trials, own.trial)
+		}
+	}
+	if diff := cmp.Diff(strings.Join([]string{
+		"10 trials from 2026-03-10 08:00:00 on",
+		"done, earliest: 2026-03-10 08:01:00 (+1m)",
+		"done, median:   2026-03-10 08:01:00 (+1m)",
+		"done, 90 %:     not reached",
+		"done, latest:   not reached",
+		"done, but with targets that failed, timed out or were skipped: 30 %",
+		"not done: 30 %: Stopped in 2 trials, Held in 1 trial",
+		"stage  closed, median  90 %         at once, at most  trials halted here",
+		"a      +1m             +1m          0                 1",
+		"b      +1m             not reached  0                 2",
+	}, "\n"), p.String()); diff != "" {
+		t.Error(diff)
+	}
+	p.Trials = p.Trials[:4]
+	if text := p.String(); strings.Contains(text, "halted") || strings.Contains(text, "skipped") {
+		t.Error(text)
+	}
+}
+
 // TestForecastEnds: a trial that the end of the world cuts off says so.
 func TestForecastEnds(t *testing.T) {
 	t.Parallel()
