@@ -152,6 +152,8 @@ func (t *Timeline) ending() string {
 	switch {
 	case t.Run == nil:
 		return "no run"
+	case t.Ended.Before(t.Start) && !t.Ended.IsZero():
+		return fmt.Sprintf("%s %s before the start", t.Run.Phase(), textlist.Duration(t.Start.Sub(t.Ended)))
 	case !t.Ended.IsZero():
 		return fmt.Sprintf("%s after %s", t.Run.Phase(), strings.TrimPrefix(t.since(t.Ended), "+"))
 	case t.CutOff:

@@ -585,6 +585,9 @@ func TestTerminal(t *testing.T) {
 	t.Parallel()
 	over := play(t, stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0})
 	again := play(t, stagedtest.World{StagedRun: over.Run, Changes: []stagedtest.Change{stagedtest.SetState(t0.AddDate(1, 0, 0), staged.StateStop)}})
+	if text := play(t, stagedtest.World{StagedRun: over.Run, Start: t0.Add(time.Hour)}).String(); text != "from 2026-03-10 09:00:00 on\none: Succeeded, 3 done, from -1h to -58m\nSucceeded 58m before the start" {
+		t.Error(text)
+	}
 	if !again.Start.Equal(over.Ended) || !again.Ended.Equal(over.Ended) || len(again.Entries) > 0 || !again.Done() {
 		t.Errorf("%v", again)
 	}
