@@ -177,3 +177,51 @@ func ExampleForecast() {
 	// production  +1h35m          +3h35m50s  3                 6
 	// done before noon: 94 %
 }
+
+// What updates take is in the runs that were stored: this one is half way, and its first stage has
+// shown how long clusters and people take.
+func ExampleSamplesOf() {
+	run, err := exampleRun()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	start := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	world := stagedtest.World{StagedRun: run, Start: start, End: start.Add(time.Hour), Target: stagedtest.ReadyAfter(7 * time.Minute), Approval: stagedtest.ApproveAfter(25 * time.Minute)}
+	sofar, err := world.Run(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	stored, err := json.Marshal(sofar.Run)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	var half staged.Run
+	if err := json.Unmarshal(stored, &half); err != nil {
+		fmt.Println(err)
+		return
+	}
+	samples := stagedtest.SamplesOf(&half)
+	samples.Targets[""] = samples.Targets["canary"] // production has shown nothing yet
+	prediction, err := stagedtest.Forecast(context.Background(), stagedtest.World{StagedRun: &half, Start: start.Add(time.Hour)}, samples, 100, 1)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(samples.Approvals["canary"][0].After)
+	fmt.Println(prediction)
+	// Output:
+	// 25m0s
+	// 100 trials from 2026-03-10 09:00:00 on
+	// done, earliest: 2026-03-10 09:28:00 (+28m)
+	// done, median:   2026-03-10 09:28:00 (+28m)
+	// done, 90 %:     2026-03-10 09:28:00 (+28m)
+	// done, latest:   2026-03-10 09:28:00 (+28m)
+	// not done: 0 %
+	// stage       closed, median  90 %  at once, at most
+	// canary      +14m            +14m  0
+	// production  +28m            +28m  3
+}

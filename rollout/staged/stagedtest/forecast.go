@@ -20,13 +20,6 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// Samples are what past runs have shown, by the name of the stage, that of the cleanup included.
-// What is listed under the empty name is for all stages that are not listed.
-type Samples struct {
-	Targets   map[string][]Outcome `json:"targets,omitempty"`   // how long updates and removals took, and which of them failed or hung
-	Approvals map[string][]Answer  `json:"approvals,omitempty"` // how long people took to answer, before or after the stage
-}
-
 // Forecast runs a world as many times as trials says, at least once, and draws the outcome of every
 // attempt at a target, and every answer, from the samples. Stages without samples follow World.Target
 // and World.Approval. A draw depends on the seed, the trial, the target and the number of the attempt
