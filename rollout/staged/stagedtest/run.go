@@ -120,8 +120,8 @@ func (r *running) play(ctx context.Context) error {
 		if len(r.seen) > 0 {
 			continue // what was carried out is observed at once
 		}
-		if len(r.coming) > 0 && (next.IsZero() || r.coming[0].at.Before(next)) {
-			next = r.coming[0].at
+		if at, any := r.coming.next(r.now); any && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 		if next.IsZero() || next.UTC().Year() > lastYear {
 			return nil
@@ -273,11 +273,20 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// await puts something on the agenda. What should have happened before now happens now.
-func (r *running) await(at time.Time, h happening) {
-	if at.Before(r.now) {
-		at = r.now
+// next returns when the next of it comes, and whether anything does. What should have happened before
+// now happens now.
+func (a agenda) next(now time.Time) (at time.Time, any bool) {
+	switch {
+	case len(a) == 0:
+		return time.Time{}, false
+	case a[0].at.Before(now):
+		return now, true
 	}
+	return a[0].at, true
+}
+
+// await puts something on the agenda.
+func (r *running) await(at time.Time, h happening) {
 	r.numbered++
 	h.at, h.number = at, r.numbered
 	heap.Push(&r.coming, h)

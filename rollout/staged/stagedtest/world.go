@@ -34,7 +34,8 @@ type World struct {
 	// which that was. Nil: nobody answers. See [ApproveAfter].
 	Approval func(request staged.Action, at time.Time) (Answer, bool)
 
-	// Changes are everything else that happens, in any order. Those before Start happen at Start.
+	// Changes are everything else that happens, in any order. Those before Start happen at Start, the
+	// earliest first.
 	Changes []Change
 
 	// React is called after every step, with the run as it was stored, before the actions are
@@ -61,9 +62,11 @@ type Change struct {
 	What string // for the timeline, such as "the run is stopped"; empty: only its events are told
 
 	// Do returns what happens to a run. It is called with the run as it is before the step in which
-	// the change comes about. Changes of one instant come about in one step, in the order of the
-	// list and those of World.Changes first, together with what targets and people do; but one that
-	// sets another state than those before it takes a step of its own, for which it is asked again.
+	// the change comes about. Changes that are due come about in one step, the earliest first and
+	// those of one instant in the order of the list, those of World.Changes before what World.React
+	// returns. What targets and people do then comes about in the same step, before them. But a
+	// change that sets another state than those before it begins a further step at that instant, for
+	// which it is asked again.
 	Do func(run *staged.Run) staged.Input
 }
 

@@ -21,6 +21,8 @@ import (
 
 var t0 = time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
 
+func nothing(*staged.Run) staged.Input { return staged.Input{} }
+
 func minutes(n int) time.Duration { return time.Duration(n) * time.Minute }
 
 func compile(tb testing.TB, strategy staged.Strategy, fleet staged.Fleet, options staged.Options) *staged.Run {
@@ -288,6 +290,25 @@ func TestTimelines(t *testing.T) {
 			+0s  run: Succeeded
 			one: Succeeded, 3 done, from +0s to +0s
 			Succeeded after 0s`},
+		{"what is given in any order happens in that of its time, before the start as well", stagedtest.World{StagedRun: one(t, staged.Options{}), End: t0,
+			Changes: []stagedtest.Change{stagedtest.SetState(t0.Add(-minutes(1)), staged.StateRun), stagedtest.SetState(t0.Add(-minutes(2)), staged.StateStop), {What: "long ago", Do: nothing}},
+			React: func(run *staged.Run, _ staged.Result, now time.Time) []stagedtest.Change {
+				if run.Phase() != staged.PhaseProgressing || run.Counts().Updating > 0 {
+					return nil
+				}
+				return []stagedtest.Change{{At: now, What: "now", Do: nothing}, {At: now.Add(-1), What: "before", Do: nothing}}
+			}}, `
+			+0s  long ago
+			+0s  state Stop
+			+0s  run: Stopped
+			+0s  state Run
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			+0s  before
+			+0s  now
+			one: Updating, 1 waiting, 2 updating, from +0s, at most 2 at once
+			Progressing: the world stopped before the run was over`},
 		{"what is removed while it is in progress is not seen any more", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
 			{At: t0.Add(time.Minute), What: "a is gone", Do: func(*staged.Run) staged.Input { return staged.Input{Removed: []string{"a"}} }}}}, `
 			+0s  one: Updating
@@ -407,7 +428,6 @@ func TestFaults(t *testing.T) {
 			return []stagedtest.Change{change}
 		}
 	}
-	nothing := func(*staged.Run) staged.Input { return staged.Input{} }
 	for _, row := range []struct {
 		why, want string
 		world     stagedtest.World
