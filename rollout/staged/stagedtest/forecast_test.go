@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +71,22 @@ func TestForecastOfOne(t *testing.T) {
 		"kubernetes-fleet.io/deleteStage  +51m            +51m  1",
 	}, "\n") {
 		t.Error(text)
+	}
+}
+
+// TestForecastTrusts: the first trial is checked, and the others are not.
+func TestForecastTrusts(t *testing.T) {
+	t.Parallel()
+	var steps atomic.Int64
+	world := stagedtest.World{StagedRun: gated(t), Start: t0, Approval: stagedtest.ApproveAfter(time.Minute)}.Stepping(func(run *staged.Run, in staged.Input, now time.Time) (*staged.Run, staged.Result, error) {
+		steps.Add(1)
+		return staged.Step(run, in, now)
+	})
+	forecast(t, world, stagedtest.Samples{}, 1, 1)
+	first := steps.Swap(0)
+	forecast(t, world, stagedtest.Samples{}, 11, 1)
+	if others := (steps.Load() - first) / 10; others > first/2 {
+		t.Errorf("%d steps in each trial, and %d in the first", others, first)
 	}
 }
 
@@ -155,6 +172,7 @@ func TestForecastGoesOn(t *testing.T) {
 		{"nor is one that ends just then", begun, minutes(4), stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"": ready(4, 6)}}, []string{"6m"}, ""},
 		{"all are over: the longest counts", begun, minutes(5), stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"": ready(1, 2, 4)}}, []string{"5m"}, "a, b"},
 		{"what hangs is longer than any", begun, minutes(5), stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"": append(ready(1, 2), stagedtest.Outcome{Health: staged.HealthProgressing})}}, []string{"never"}, ""},
+		{"a stage that is listed without any has none, whatever is listed for all others", begun, minutes(5), stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"one": {}, "": ready(30)}}, []string{"5m"}, ""},
 		{"without samples the world decides, a minute", begun, minutes(5), stagedtest.Samples{}, []string{"5m"}, ""},
 		{"a request", asked, minutes(4), stagedtest.Samples{Approvals: map[string][]stagedtest.Answer{"first": {{After: minutes(3)}, {After: minutes(9)}}}}, []string{"9m"}, ""},
 		{"a request that nobody was so slow to answer", asked, minutes(10), stagedtest.Samples{Approvals: map[string][]stagedtest.Answer{"": {{After: minutes(3)}, {After: minutes(9)}}}}, []string{"10m"}, "v2-before-first"},
@@ -319,26 +337,31 @@ func TestWhatTheTextSays(t *testing.T) {
 		n     int
 		trial stagedtest.Trial
 	}{
-		{4, stagedtest.Trial{Done: true, Phase: staged.PhaseSucceeded, Ended: t0.Add(time.Minute), Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StageSkipped, 0), span("b", staged.StageSucceeded, 1)}}},
+		{4, stagedtest.Trial{Done: true, Phase: staged.PhaseSucceeded, Ended: t0.Add(time.Minute), Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StageSkipped, 0), span("b", staged.StageSucceeded, 1), span("joined", staged.StageSkipped, 0)}}},
 		{3, stagedtest.Trial{Done: true, Phase: staged.PhasePartiallySucceeded, Ended: t0.Add(time.Minute), Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StageSkipped, 0), span("b", staged.StageSucceeded, 1)}}},
-		{1, stagedtest.Trial{Phase: staged.PhaseHeld, Waits: staged.ReasonHeld, Stages: []stagedtest.Span{span("a", staged.StageUpdating, 2), span("none", staged.StagePending, 0), span("b", staged.StagePending, 1)}}},
+		{1, stagedtest.Trial{Phase: staged.PhaseHeld, Waits: staged.ReasonHeld, Stages: []stagedtest.Span{span("a", staged.StageUpdating, 2), span("none", staged.StagePending, 0), span("b", staged.StagePending, 1), span("joined", staged.StagePending, 1)}}},
 		{2, stagedtest.Trial{Phase: staged.PhaseStopped, Waits: staged.ReasonStopped, Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StagePending, 0), span("b", staged.StagePending, 1)}}},
+		{1, stagedtest.Trial{Phase: staged.PhaseHeld, Waits: staged.ReasonHeld, Stages: []stagedtest.Span{span("a", staged.StageSucceeded, 2), span("none", staged.StageSkipped, 0), span("b", staged.StageSucceeded, 1), span("joined", staged.StageUpdating, 1)}}},
 	} {
 		for range own.n {
 			p.Trials = append(p.Trials, own.trial)
 		}
 	}
+	if text := (stagedtest.Prediction{Start: t0, Trials: []stagedtest.Trial{{Done: true, Ended: t0}, {Done: true, Ended: t0.Add(-time.Minute)}}}).String(); !strings.Contains(text, "08:00:00 (+0s)") || !strings.Contains(text, "07:59:00 (before the start)") {
+		t.Error(text)
+	}
 	if diff := cmp.Diff(strings.Join([]string{
-		"10 trials from 2026-03-10 08:00:00 on",
+		"11 trials from 2026-03-10 08:00:00 on",
 		"done, earliest: 2026-03-10 08:01:00 (+1m)",
 		"done, median:   2026-03-10 08:01:00 (+1m)",
 		"done, 90 %:     not reached",
 		"done, latest:   not reached",
-		"done, but with targets that failed, timed out or were skipped: 30 %",
-		"not done: 30 %: Stopped in 2 trials, Held in 1 trial",
-		"stage  closed, median  90 %         at once, at most  trials halted here",
-		"a      +1m             +1m          0                 1",
-		"b      +1m             not reached  0                 2",
+		"done, but with targets that failed, timed out or were skipped: 27 %",
+		"not done: 36 %: Held in 2 trials, Stopped in 2 trials",
+		"stage   closed, median  90 %         at once, at most  trials halted here",
+		"a       +1m             +1m          0                 1",
+		"b       +1m             not reached  0                 2",
+		"joined  not reached     not reached  0                 1",
 	}, "\n"), p.String()); diff != "" {
 		t.Error(diff)
 	}

@@ -59,6 +59,7 @@ func TestSamplesOf(t *testing.T) {
 		add func()
 	}{
 		{"the second stage is in progress: what soaks became ready, and what goes on is not known", 32 + 7, func() { shown["other"] = ready(7) }},
+		{"it is asked for, and not answered", 32 + 8 + 3 + 1, func() { shown["other"] = ready(8, 7) }},
 		{"it is rejected", 32 + 8 + 3 + 3, func() {
 			shown["other"], answers["other"] = ready(8, 7), []stagedtest.Answer{{After: minutes(3), Reject: true}}
 		}},

@@ -358,6 +358,53 @@ func TestTimelines(t *testing.T) {
 			+0s  run: Succeeded
 			one: Succeeded, 3 done, from +0s to +0s, at most 2 at once
 			Succeeded after 0s`},
+		{"what happens one after the other is not one line; what a change shows of a target comes after what the target does", stagedtest.World{StagedRun: one(t, staged.Options{VerifyDone: staged.Always, OnRegression: staged.Note}), Target: func(action staged.Action) stagedtest.Outcome {
+			return stagedtest.Outcome{After: minutes(map[string]int{"a": 1, "b": 3, "c": 3}[action.Target])}
+		}, Changes: []stagedtest.Change{{At: t0.Add(minutes(3)), What: "b fails just then", Do: func(*staged.Run) staged.Input {
+			return staged.Input{Observations: []staged.Observation{{Target: "b", Health: staged.HealthFailed}}}
+		}}}}, `
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			+1m  one: a done
+			+1m  one: c started
+			+3m  b fails just then
+			+3m  one: b failed (reported_failed)
+			+3m  run: Failing
+			+4m  one: c done
+			+4m  one: Failed
+			+4m  run: Failed
+			one: Failed, 2 done, 1 failed, from +0s to +4m, at most 2 at once
+			Failed after 4m`},
+		{"nor is what happens to two at different times", stagedtest.World{StagedRun: one(t, staged.Options{}), Target: func(action staged.Action) stagedtest.Outcome {
+			return stagedtest.Outcome{After: minutes(map[string]int{"a": 1, "b": 3, "c": 3}[action.Target])}
+		}}, `
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			+1m  one: a done
+			+1m  one: c started
+			+3m  one: b done
+			+4m  one: c done
+			+4m  one: WaitingAfter
+			+4m  one: Succeeded
+			+4m  run: Succeeded
+			one: Succeeded, 3 done, from +0s to +4m, at most 2 at once
+			Succeeded after 4m`},
+		{"what people answer comes before a change at the same instant", stagedtest.World{StagedRun: gated(t), End: t0.Add(minutes(10)), Approval: stagedtest.ApproveAfter(minutes(10)), Changes: []stagedtest.Change{
+			stagedtest.Give(t0.Add(minutes(10)), staged.Command{Kind: staged.CommandReject, Run: "v2", Side: staged.Before})}}, `
+			+0s  first: WaitingBefore
+			+0s  first: approval before requested
+			+0s  run: Waiting
+			+10m  first: approval before approved
+			+10m  first: command_ignored before reject (already)
+			+10m  first: Updating
+			+10m  first: a started
+			+10m  run: Progressing
+			first: Updating, 1 waiting, 1 updating, from +10m, at most 1 at once
+			second: Pending, 2 waiting
+			kubernetes-fleet.io/deleteStage: Pending, 1 waiting
+			Progressing: the world stopped before the run was over`},
 		{"what is about a stage that there is not is ignored", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
 			stagedtest.Give(t0, staged.Command{Kind: staged.CommandApprove, Run: "v2", Stage: 2, Side: staged.Before}, staged.Command{Kind: staged.CommandEndWait, Run: "v2", Stage: -1})}, End: t0}, `
 			+0s  stage 2: command_ignored before approve (unknown_stage)
@@ -573,6 +620,114 @@ func TestFound(t *testing.T) {
 	}
 }
 
+// TestFoundAsItWas: what is in progress at the start ends as counted from its own start, even if the
+// host died before it carried out the start; what soaks is ready already, and nobody is asked about it.
+func TestFoundAsItWas(t *testing.T) {
+	t.Parallel()
+	own := stage("one", 3, "a", "b", "c")
+	own.MinSuccessTime = staged.For(minutes(20))
+	run := compile(t, staged.Strategy{Stages: []staged.Stage{own}}, fleet("a", "b", "c"), staged.Options{OnFailure: staged.Hold})
+	step := func(in staged.Input, after int) (result staged.Result) {
+		t.Helper()
+		var err error
+		if run, result, err = staged.Step(run, in, t0.Add(minutes(after))); err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	tokens := step(staged.Input{}, 0).Actions
+	seen := func(k int, health staged.Health) staged.Observation {
+		return staged.Observation{Target: tokens[k].Target, Version: "2", Health: health, Token: tokens[k].Token}
+	}
+	step(staged.Input{Observations: []staged.Observation{seen(0, staged.HealthFailed), seen(1, staged.HealthReady), seen(2, staged.HealthReady)}}, 1)
+	step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "a", Attempt: 1}}}, 2)
+	var asked []string
+	world := stagedtest.World{StagedRun: run, Start: t0.Add(minutes(5)), Target: func(action staged.Action) stagedtest.Outcome {
+		asked = append(asked, fmt.Sprint(action))
+		return stagedtest.Outcome{After: minutes(8)}
+	}}
+	timeline := play(t, world)
+	if diff := cmp.Diff([]string{"start a, attempt 2"}, asked); diff != "" {
+		t.Error(diff)
+	}
+	if a, _ := timeline.Run.Target("a"); !a.End.Equal(t0.Add(minutes(2 + 8 + 20))) {
+		t.Errorf("a: %v, ended at %v", a, a.End)
+	}
+	if peak := timeline.Stages[0].Peak; peak != 3 {
+		t.Errorf("%d at once, of which two soak", peak)
+	}
+}
+
+// TestAsked: an approval is asked for once, however often the request is repeated, and a run is stored
+// only if it has changed.
+func TestAsked(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	steps, stored := 0, 0
+	world := stagedtest.World{StagedRun: gated(t), Start: t0,
+		Approval: func(request staged.Action, at time.Time) (stagedtest.Answer, bool) {
+			asked = append(asked, fmt.Sprint(request.Name, " ", at.Sub(t0)))
+			return stagedtest.Answer{After: minutes(7)}, true
+		},
+		React: func(*staged.Run, staged.Result, time.Time) []stagedtest.Change { steps++; return nil },
+		Store: func(run *staged.Run) (*staged.Run, error) { stored++; return run, nil },
+	}
+	for n := range 5 {
+		world.Changes = append(world.Changes, stagedtest.Change{At: t0.Add(minutes(n)), Do: nothing})
+	}
+	play(t, world)
+	if diff := cmp.Diff([]string{"v2-before-first 0s", "v2-after-first 9m0s"}, asked); diff != "" {
+		t.Error(diff)
+	}
+	if stored >= steps || stored < 10 {
+		t.Errorf("stored %d times in %d steps", stored, steps)
+	}
+}
+
+// TestSteps: changes of one instant take one step, unless they set several states; a world may take
+// any number of steps, if time goes by.
+func TestSteps(t *testing.T) {
+	t.Parallel()
+	steps := 0
+	world := stagedtest.World{StagedRun: compileIn(t, staged.StateInitialize, staged.Strategy{Stages: []staged.Stage{stage("one", 1, "a")}}, fleet("a"), staged.Options{}), Start: t0, Trust: true,
+		React: func(*staged.Run, staged.Result, time.Time) []stagedtest.Change { steps++; return nil }}
+	run, stop := stagedtest.SetState(t0.Add(1), staged.StateRun), stagedtest.SetState(t0.Add(1), staged.StateStop)
+	for _, row := range []struct {
+		why     string
+		changes []stagedtest.Change
+		want    int // the first one included, and one in which the start is acknowledged
+	}{
+		{"one", []stagedtest.Change{run}, 3},
+		{"the same state three times, and something else", []stagedtest.Change{run, {At: run.At, Do: nothing}, run, run}, 3},
+		{"three states: the start is acknowledged with the second", []stagedtest.Change{run, stop, run}, 4},
+	} {
+		steps, world.Changes, world.End = 0, row.changes, t0.Add(1)
+		play(t, world)
+		if steps != row.want {
+			t.Errorf("%s: %d steps", row.why, steps)
+		}
+	}
+	steps, world.Changes, world.End = 0, nil, time.Time{}
+	for n := range 12_000 {
+		world.Changes = append(world.Changes, stagedtest.Change{At: t0.Add(time.Duration(n)), Do: nothing})
+	}
+	play(t, world)
+	if steps != len(world.Changes) {
+		t.Errorf("%d steps", steps)
+	}
+}
+
+// TestWithoutParts: a timeline that is decoded without some of its parts prints what it has.
+func TestWithoutParts(t *testing.T) {
+	t.Parallel()
+	odd := []stagedtest.Entry{{}, {Event: staged.Event{Kind: staged.EventStage, Stage: -1, To: "Updating"}}, {Event: staged.Event{Kind: staged.EventStage, Stage: 9, To: "Updating"}}, {Event: staged.Event{Kind: staged.EventTarget, Stage: 9, Target: "a", To: "starting"}}}
+	for _, timeline := range []stagedtest.Timeline{{}, {Entries: odd, Stages: []stagedtest.Span{{}}}, {Entries: odd, Run: &staged.Run{}}, {Run: &staged.Run{}, Ended: t0}, {Stages: []stagedtest.Span{{Counts: staged.Counts{Members: 1}}}, Run: one(t, staged.Options{})}} {
+		if text := timeline.String(); !strings.HasPrefix(text, "from 0001-01-01 00:00:00 on\n") || timeline.Done() || len(timeline.Entries) > 0 && strings.Count(text, ": Updating")+strings.Count(text, " Updating") < 2 {
+			t.Error(text)
+		}
+	}
+}
+
 // TestReactSees: whoever watches sees every step with the run as it was stored, before anything is
 // carried out.
 func TestReactSees(t *testing.T) {
@@ -621,8 +776,14 @@ func TestLastYear(t *testing.T) {
 	if c := timeline.Run.Counts(); c.Updating != 2 || timeline.CutOff || !timeline.Ended.IsZero() {
 		t.Errorf("%v", timeline)
 	}
-	if timeline := play(t, stagedtest.World{StagedRun: one(t, staged.Options{}), Start: time.Date(2261, 12, 31, 23, 0, 0, 0, time.UTC)}); !timeline.Done() {
-		t.Errorf("within the last year: %v", timeline)
+	for _, row := range []struct {
+		at   time.Time
+		want int
+	}{{time.Date(2261, 12, 31, 23, 59, 59, 999_999_999, time.UTC), 1}, {time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC), 0}} {
+		if timeline := play(t, stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Target: world.Target, Changes: []stagedtest.Change{
+			stagedtest.Give(row.at, staged.Command{Kind: staged.CommandSkip, Target: "c"})}}); timeline.Run.Counts().Skipped != row.want {
+			t.Errorf("%v:\n%v", row.at, timeline)
+		}
 	}
 	wait := one(t, staged.Options{}, func(s *staged.Stage) {
 		s.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(290 * 365 * 24 * time.Hour)}}
@@ -656,6 +817,16 @@ func TestChecks(t *testing.T) {
 				if !result.Next.IsZero() {
 					result.Next = result.Next.Add(time.Minute)
 				}
+			}))},
+		{"what is told a moment too late", "I6", "Next is 2026-03-10T08:05:00.001Z, and a step at", stagedtest.World{StagedRun: one(t, staged.Options{}), Target: stagedtest.ReadyAfter(time.Hour)}.Stepping(
+			stepping(func(_ *staged.Run, _ staged.Input, _ time.Time, result *staged.Result) {
+				if !result.Next.IsZero() {
+					result.Next = result.Next.Add(time.Millisecond)
+				}
+			}))},
+		{"an event without a cause", "I4", "stepping again at once changes the run", stagedtest.World{StagedRun: one(t, staged.Options{})}.Stepping(
+			stepping(func(run *staged.Run, _ staged.Input, _ time.Time, result *staged.Result) {
+				result.Events = append(result.Events, staged.Event{Kind: staged.EventRun, Stage: -1})
 			}))},
 		{"what is not told at all", "I6", "Next is never, and a step at 2261-12-31T00:00:00Z", stagedtest.World{StagedRun: one(t, staged.Options{}), Target: stagedtest.ReadyAfter(time.Hour)}.Stepping(
 			stepping(func(_ *staged.Run, _ staged.Input, _ time.Time, result *staged.Result) { result.Next = time.Time{} }))},
