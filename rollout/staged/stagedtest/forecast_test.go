@@ -74,6 +74,49 @@ func TestForecastOfOne(t *testing.T) {
 	}
 }
 
+// TestForecastOfAttempts: a retry draws anew: of a sample that fails and one that does not, three
+// attempts fail in one trial of eight.
+func TestForecastOfAttempts(t *testing.T) {
+	t.Parallel()
+	run := compile(t, staged.Strategy{Stages: []staged.Stage{stage("one", 1, "a")}}, fleet("a"), staged.Options{OnFailure: staged.Hold})
+	world := stagedtest.World{StagedRun: run, Start: t0, React: func(run *staged.Run, _ staged.Result, now time.Time) (changes []stagedtest.Change) {
+		if a, _ := run.Target("a"); a.State == staged.Failed && a.Attempt < 3 {
+			changes = append(changes, stagedtest.Give(now.Add(time.Minute), staged.Command{Kind: staged.CommandRetry, Target: "a", Attempt: a.Attempt}))
+		}
+		return changes
+	}}
+	samples := stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"": append(ready(1), stagedtest.Outcome{After: time.Minute, Health: staged.HealthFailed})}}
+	if got := forecast(t, world, samples, 2000, 1).Halted(); math.Abs(got-0.125) > 0.03 {
+		t.Errorf("halted: %v", got)
+	}
+}
+
+// TestForecastWithoutSamples: stages without samples follow the world, in what is found at the start
+// as well.
+func TestForecastWithoutSamples(t *testing.T) {
+	t.Parallel()
+	world := stagedtest.World{StagedRun: gated(t), Start: t0, Approval: stagedtest.ApproveAfter(minutes(30)), Target: stagedtest.ReadyAfter(minutes(4))}
+	samples := stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"second": ready(9)}, Approvals: map[string][]stagedtest.Answer{"second": {{After: minutes(9)}}}}
+	want := t0.Add(minutes(30 + 4 + 4 + 30 + 9 + 4))
+	for _, cut := range []int{-1, 0, 10, 31, 40, 79} {
+		if cut >= 0 {
+			world.Start = t0
+			world.End = t0.Add(minutes(cut))
+			begun := world
+			begun.StagedRun = gated(t)
+			begun.Target = func(action staged.Action) stagedtest.Outcome {
+				return stagedtest.Outcome{After: minutes([]int{4, 9, 4}[action.Stage])}
+			}
+			world.StagedRun, world.Start, world.End = play(t, begun).Run, world.End, time.Time{}
+		}
+		for _, trial := range forecast(t, world, samples, 2, 1).Trials {
+			if !trial.Ended.Equal(want) {
+				t.Errorf("cut at %d: ended %v after the start", cut, trial.Ended.Sub(t0))
+			}
+		}
+	}
+}
+
 // TestForecastTrusts: the first trial is checked, and the others are not.
 func TestForecastTrusts(t *testing.T) {
 	t.Parallel()

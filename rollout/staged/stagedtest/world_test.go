@@ -405,6 +405,16 @@ func TestTimelines(t *testing.T) {
 			second: Pending, 2 waiting
 			kubernetes-fleet.io/deleteStage: Pending, 1 waiting
 			Progressing: the world stopped before the run was over`},
+		{"a change without an instant is due at the start, in whichever step", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
+			stagedtest.SetState(time.Time{}, staged.StateStop), stagedtest.SetState(time.Time{}, staged.StateRun)}, End: t0}, `
+			+0s  state Stop
+			+0s  run: Stopped
+			+0s  state Run
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			one: Updating, 1 waiting, 2 updating, from +0s, at most 2 at once
+			Progressing: the world stopped before the run was over`},
 		{"what is about a stage that there is not is ignored", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
 			stagedtest.Give(t0, staged.Command{Kind: staged.CommandApprove, Run: "v2", Stage: 2, Side: staged.Before}, staged.Command{Kind: staged.CommandEndWait, Run: "v2", Stage: -1})}, End: t0}, `
 			+0s  stage 2: command_ignored before approve (unknown_stage)
@@ -720,7 +730,7 @@ func TestSteps(t *testing.T) {
 // TestWithoutParts: a timeline that is decoded without some of its parts prints what it has.
 func TestWithoutParts(t *testing.T) {
 	t.Parallel()
-	odd := []stagedtest.Entry{{}, {Event: staged.Event{Kind: staged.EventStage, Stage: -1, To: "Updating"}}, {Event: staged.Event{Kind: staged.EventStage, Stage: 9, To: "Updating"}}, {Event: staged.Event{Kind: staged.EventTarget, Stage: 9, Target: "a", To: "starting"}}}
+	odd := []stagedtest.Entry{{}, {Event: staged.Event{Kind: staged.EventStage, Stage: -1, To: "Updating"}}, {Event: staged.Event{Kind: staged.EventStage, Stage: 1, To: "Updating"}}, {Event: staged.Event{Kind: staged.EventTarget, Stage: 9, Target: "a", To: "starting"}}}
 	for _, timeline := range []stagedtest.Timeline{{}, {Entries: odd, Stages: []stagedtest.Span{{}}}, {Entries: odd, Run: &staged.Run{}}, {Run: &staged.Run{}, Ended: t0}, {Stages: []stagedtest.Span{{Counts: staged.Counts{Members: 1}}}, Run: one(t, staged.Options{})}} {
 		if text := timeline.String(); !strings.HasPrefix(text, "from 0001-01-01 00:00:00 on\n") || timeline.Done() || len(timeline.Entries) > 0 && strings.Count(text, ": Updating")+strings.Count(text, " Updating") < 2 {
 			t.Error(text)
