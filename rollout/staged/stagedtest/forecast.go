@@ -22,9 +22,11 @@ import (
 
 // Forecast runs a world as many times as trials says, at least once, and draws the outcome of every
 // attempt at a target, and every answer, from the samples. Stages without samples follow World.Target
-// and World.Approval. A draw depends on the seed, the trial, the target and the number of the attempt
-// alone, and that of an answer on the stage and the side. So the same call gives the same prediction,
-// and strategies that have the same samples for all stages are compared on the same draws.
+// and World.Approval. A draw depends on the samples, the seed, the trial, the target, whether it is
+// updated or removed, and the number of the attempt alone; that of an answer on the name of the stage
+// and the side instead of the target. So the same call gives the same prediction, and strategies that
+// have the same samples for all stages are compared on the same draws, as are their answers where
+// stages have the same names.
 //
 // All draws are independent of one another. What slows down or breaks many targets at once, such as
 // a registry that is down, is not in a prediction; nor is a target that fails again for the same
@@ -37,8 +39,9 @@ import (
 // it ends at World.Start: see [Prediction].Overdue.
 //
 // The first trial runs the world as it is. The others run it with Trust, in parallel on all cores. So
-// its functions must not write to what two runs share, and World.Store must be nil. The error is that
-// of the first trial that fails, or names samples that no stage has; then the prediction is empty.
+// its functions must not write to what two runs share, and find what they have to remember in the
+// run, such as the attempt of a target; and World.Store must be nil. The error is that of the first
+// trial that fails, or names samples that no stage has; then the prediction is empty.
 func Forecast(ctx context.Context, world World, samples Samples, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -279,7 +282,7 @@ func (p Prediction) DoneBy(at time.Time) float64 {
 }
 
 // Halted returns the share of the trials, from 0 to 1, that were not done: the run failed, was
-// cancelled or held, or waited for what never came, or World.End came first.
+// cancelled, held or stopped, or waited for what never came, or World.End came first.
 func (p Prediction) Halted() float64 {
 	n := p.count(func(trial *Trial) bool { return !trial.Done })
 	return float64(n) / float64(max(1, len(p.Trials)))

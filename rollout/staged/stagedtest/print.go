@@ -9,10 +9,11 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// String returns a line for everything that happened, with the time since the start; targets to
-// which the same happened at once share a line, which names the first ten. Then come a line for each
-// stage that has targets, and how the run ended, or what it waits for. Instants are in UTC. The text
-// does not end with a newline.
+// String returns a line for everything that happened, with the time since the start, but for starts
+// that are acknowledged and the phases of stages without targets; targets to which the same happened
+// at once, and nothing else in between, share a line, which names the first ten. Then come a line for
+// each stage that has targets, and how the run ended, or what it waits for. Instants are in UTC. The
+// text does not end with a newline.
 func (t Timeline) String() string {
 	lines := []string{"from " + t.Start.UTC().Format(layout) + " on"}
 	started := map[[2]string]bool{} // by stage and target: the start is not acknowledged yet

@@ -6,7 +6,8 @@ import (
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
-// Timeline is what happened in a world. It is plain data.
+// Timeline is what happened in a world. It is plain data: without its Entries it prints the stages
+// and the end alone.
 type Timeline struct {
 	Start   time.Time   `json:"start"`
 	Entries []Entry     `json:"entries,omitempty"` // in the order in which things happened
@@ -39,7 +40,7 @@ type Span struct {
 	Phase   staged.StagePhase `json:"phase"`             // at the end
 	Start   time.Time         `json:"start,omitzero"`    // see [staged.StageStatus].Start, also before the start of the world
 	End     time.Time         `json:"end,omitzero"`      // see [staged.StageStatus].End
-	Peak    int               `json:"peak,omitempty"`    // targets in progress at once, at most
+	Peak    int               `json:"peak,omitempty"`    // targets in progress at once, at most, after any step of the world
 	Counts  staged.Counts     `json:"counts"`            // at the end
 }
 

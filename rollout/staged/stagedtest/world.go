@@ -11,12 +11,12 @@ import (
 // modify it, so one world can be run any number of times. Every run of it gives the same timeline if
 // its functions give the same answers.
 type World struct {
-	// StagedRun is what [staged.Compile] returned, or a stored run in the middle of its stages. Required.
-	// Nothing starts while its state is Initialize: let a change set it to Run.
+	// StagedRun is what [staged.Compile] returned, or a stored run in the middle of its stages.
+	// Required. Nothing starts while its state is Initialize: let a change set it to Run.
 	StagedRun *staged.Run
 
-	// Start is the instant of the first step. Zero: that of the last step of a run that has begun.
-	// Required for one that has not.
+	// Start is the instant of the first step, not before the last one of a run that has begun. Zero:
+	// the instant of that. Required for a run that has not begun.
 	Start time.Time
 
 	// End is the instant after which the world stops. Zero: it goes on until the run is over, or
@@ -25,8 +25,9 @@ type World struct {
 	End time.Time
 
 	// Target returns how an attempt at a target ends, when the world carries out its start or its
-	// removal; action.Token.Attempt counts the attempts from 1. Of what is in progress at Start it is
-	// asked as well. Nil: everything takes one minute, and then is ready. See [ReadyAfter].
+	// removal; action.Token.Attempt counts the attempts from 1. Of what is starting or updating at
+	// Start it is asked as well; what soaks then is ready already. Nil: everything takes one minute,
+	// and then is ready. See [ReadyAfter].
 	Target func(action staged.Action) Outcome
 
 	// Approval returns the answer to a request that is made at an instant; false if nobody gives one,
@@ -41,7 +42,8 @@ type World struct {
 	// React is called after every step, with the run as it was stored, before the actions are
 	// carried out. Whoever watches the run sees it there, and what people do about what they see is
 	// what it returns: further changes, such as a retry half an hour after a target has failed. What
-	// they would have done before now they do now. Nil: nobody watches.
+	// they would have done before now they do now. What has failed before Start is in the run, and in
+	// no result: say in Changes what people do about that. Nil: nobody watches.
 	React func(run *staged.Run, result staged.Result, now time.Time) []Change
 
 	// Store is what the host does with a run that a step has changed: it stores the run, and returns
@@ -86,11 +88,11 @@ func Give(at time.Time, commands ...staged.Command) Change {
 // the world stop short. It ends when the run is over, or when nothing can happen any more.
 //
 // Unless Trust is set, Run makes sure after every step that stepping again at once changes nothing,
-// that nothing changes before the next instant, and that Store returns the run that it was given. If a check fails, the error holds a [*Violation]. Any other
-// error is one of [staged.Step] or of Store, or names what is wrong with the world; one of them is a
-// target that is attempted more than 1000 times in a world without End. Once ctx is done, Run stops
-// before the next step, with its error. With any error the timeline reaches as far as the world
-// came, and its CutOff is set.
+// that nothing changes before the next instant, and that Store returns the run that it was given. If
+// a check fails, the error holds a [*Violation]. Any other error is one of [staged.Step] or of Store,
+// or names what is wrong with the world; one of them is a target that is attempted more than 1000
+// times in a world without End. Once ctx is done, Run stops before the next step, with its error.
+// With any error the timeline reaches as far as the world came, and its CutOff is set.
 func (w World) Run(ctx context.Context) (Timeline, error) {
 	return w.play(ctx, foundAs{})
 }
