@@ -118,7 +118,8 @@ func TestRefusals(t *testing.T) {
 		{Why: "a forecast that is a preview", Args: []string{"-forecast", "2", "-preview"}, Faults: []string{`^-forecast: is of whole runs: leave out -preview`}},
 		{Why: "negative trials", Args: []string{"-forecast", "-1"}, Faults: []string{`^-forecast: "-1": must be a whole number from 0 to 100000$`}},
 		{Why: "all faults of the samples", Args: []string{"-forecast", "2", "-samples", file("targets: {stagin: {ready: [1m]}, canary: {hung: -1}}\napprovals: {prod: [5m]}\n")}, Faults: []string{
-			`file\.yaml: targets\[canary\]\.hung: -1: must be from 0 to 1000`, `file\.yaml: targets\[stagin\]: the strategy has no such stage`, `file\.yaml: approvals\[prod\]: the strategy has no such stage`}},
+			`file\.yaml: targets\["canary"\]\.hung: -1: must be from 0 to 1000`, `file\.yaml: targets\["stagin"\]: the strategy has no such stage: use staging, canary, production, kubernetes-fleet\.io/deleteStage, or "" for all others`,
+			`file\.yaml: approvals\["prod"\]: the strategy has no such stage`}},
 		{Why: "a sample that is no duration", Args: []string{"-forecast", "2", "-samples", file("targets: {'': {ready: [soon]}}\n")}, Faults: []string{`file\.yaml: targets\["?"?\]\.ready\[0\]: "soon": must be a duration above 0`}},
 		{Why: "a file for nothing", Args: []string{"-state", "run.json"}, Faults: []string{`^-state: .*-crash-every-step`}},
 		{Why: "a file in a folder that is not there", Args: []string{"-approve-after", "1m", "-crash-every-step", "-state", "missing/run.json"}, Faults: []string{`^-state: open missing/run\.json: no such file`}},

@@ -48,13 +48,13 @@ const mostHung = 1000
 func (l *sampleList) samples(run *staged.Run) (stagedtest.Samples, error) {
 	samples := stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{}, Approvals: map[string][]stagedtest.Answer{}}
 	var faults []error
-	stages := map[string]bool{"": true}
+	var stages []string
 	for s := range run.Stages() {
-		stages[s.Name] = true
+		stages = append(stages, s.Name)
 	}
 	known := func(list, stage string) {
-		if !stages[stage] {
-			faults = append(faults, fmt.Errorf("%s[%s]: the strategy has no such stage", list, stage))
+		if stage != "" && !slices.Contains(stages, stage) {
+			faults = append(faults, fmt.Errorf("%s[%q]: the strategy has no such stage: use %s, or \"\" for all others", list, stage, strings.Join(stages, ", ")))
 		}
 	}
 	for _, stage := range slices.Sorted(maps.Keys(l.Targets)) {
@@ -67,7 +67,7 @@ func (l *sampleList) samples(run *staged.Run) (stagedtest.Samples, error) {
 			outcomes = append(outcomes, stagedtest.Outcome{After: time.Duration(d), Health: staged.HealthFailed})
 		}
 		if own.Hung < 0 || own.Hung > mostHung {
-			faults = append(faults, fmt.Errorf("targets[%s].hung: %d: must be from 0 to %d", stage, own.Hung, mostHung))
+			faults = append(faults, fmt.Errorf("targets[%q].hung: %d: must be from 0 to %d", stage, own.Hung, mostHung))
 			own.Hung = 0
 		}
 		samples.Targets[stage] = append(outcomes, slices.Repeat([]stagedtest.Outcome{{Health: staged.HealthProgressing}}, own.Hung)...)

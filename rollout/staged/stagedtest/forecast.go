@@ -102,7 +102,7 @@ type trialTimeline struct {
 func (f *forecast) validate() error {
 	unknown := func(list, stage string) error {
 		if stage != "" && !slices.Contains(f.stages, stage) {
-			return fmt.Errorf("stagedtest: Samples.%s[%s]: the run has no such stage: use %s, or an empty name for all others", list, stage, strings.Join(textlist.Few(f.stages), ", "))
+			return fmt.Errorf("stagedtest: Samples.%s[%q]: the run has no such stage: use %s, or an empty name for all others", list, stage, strings.Join(textlist.Few(f.stages), ", "))
 		}
 		return nil
 	}
@@ -112,7 +112,7 @@ func (f *forecast) validate() error {
 		}
 		for k, o := range f.samples.Targets[stage] {
 			if err := o.validate(); err != nil {
-				return fmt.Errorf("stagedtest: Samples.Targets[%s][%d] is %w", stage, k, err)
+				return fmt.Errorf("stagedtest: Samples.Targets[%q][%d] is %w", stage, k, err)
 			}
 		}
 	}
@@ -122,7 +122,7 @@ func (f *forecast) validate() error {
 		}
 		for k, a := range f.samples.Approvals[stage] {
 			if err := a.validate(); err != nil {
-				return fmt.Errorf("stagedtest: Samples.Approvals[%s][%d] is %w", stage, k, err)
+				return fmt.Errorf("stagedtest: Samples.Approvals[%q][%d] is %w", stage, k, err)
 			}
 		}
 	}

@@ -273,11 +273,11 @@ func TestForecastFaults(t *testing.T) {
 	}{
 		{"no trial", world, stagedtest.Samples{}, 0, "stagedtest: 0 trials: at least 1 is needed"},
 		{"one store for all trials", storing, stagedtest.Samples{}, 2, "stagedtest: World.Store must be nil"},
-		{"a stage that there is not", world, stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"frist": ready(1)}}, 2, "stagedtest: Samples.Targets[frist]: the run has no such stage: use first, second, kubernetes-fleet.io/deleteStage, or an empty name for all others"},
-		{"and no approval of it", world, stagedtest.Samples{Approvals: map[string][]stagedtest.Answer{"frist": {{}}}}, 2, "stagedtest: Samples.Approvals[frist]: the run has no such stage"},
-		{"a time before the start", world, stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"first": ready(1, -1)}}, 2, "stagedtest: Samples.Targets[first][1] is after -1m0s: an attempt cannot end before it starts"},
-		{"a health that there is not", world, stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"": {{Health: "ok"}}}}, 2, `stagedtest: Samples.Targets[][0] is health "ok": use `},
-		{"an answer before the question", world, stagedtest.Samples{Approvals: map[string][]stagedtest.Answer{"": {{After: -1}}}}, 2, "stagedtest: Samples.Approvals[][0] is after -1ns: a request cannot be answered"},
+		{"a stage that there is not", world, stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"frist": ready(1)}}, 2, "stagedtest: Samples.Targets[\"frist\"]: the run has no such stage: use first, second, kubernetes-fleet.io/deleteStage, or an empty name for all others"},
+		{"and no approval of it", world, stagedtest.Samples{Approvals: map[string][]stagedtest.Answer{"frist": {{}}}}, 2, "stagedtest: Samples.Approvals[\"frist\"]: the run has no such stage"},
+		{"a time before the start", world, stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"first": ready(1, -1)}}, 2, "stagedtest: Samples.Targets[\"first\"][1] is after -1m0s: an attempt cannot end before it starts"},
+		{"a health that there is not", world, stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{"": {{Health: "ok"}}}}, 2, `stagedtest: Samples.Targets[""][0] is health "ok": use `},
+		{"an answer before the question", world, stagedtest.Samples{Approvals: map[string][]stagedtest.Answer{"": {{After: -1}}}}, 2, "stagedtest: Samples.Approvals[\"\"][0] is after -1ns: a request cannot be answered"},
 		{"what a trial meets", failing, stagedtest.Samples{}, 3, "stagedtest: World.Target for attempt 1 at target a returns after -1ns: an attempt cannot end before it starts (in trial 0)"},
 	} {
 		p, err := stagedtest.Forecast(context.Background(), row.world, row.samples, row.trials, 1)
