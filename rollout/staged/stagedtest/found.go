@@ -63,8 +63,11 @@ func (r *running) answerOf(request staged.Action, since time.Time) (answer Answe
 	case r.Approval != nil:
 		answer, given = r.Approval(request, since)
 	}
-	if err := answer.validate(); err != nil {
-		return answer, false, fmt.Errorf("stagedtest: World.Approval for %s returns %w", request.Name, err)
+	if !given {
+		return Answer{}, false, nil
 	}
-	return answer, given, nil
+	if err := answer.validate(); err != nil {
+		return Answer{}, false, fmt.Errorf("stagedtest: World.Approval for %s returns %w", request.Name, err)
+	}
+	return answer, true, nil
 }

@@ -20,8 +20,8 @@ type World struct {
 	Start time.Time
 
 	// End is the instant after which the world stops. Zero: it goes on until the run is over, or
-	// nothing can happen any more. What would happen after the year 2261, which is as far as a run
-	// reaches, never happens.
+	// nothing can happen any more; so set it if React returns further changes without end. What would
+	// happen after the year 2261, which is as far as a run reaches, never happens.
 	End time.Time
 
 	// Target returns how an attempt at a target ends, when the world carries out its start or its

@@ -167,6 +167,16 @@ func TestTimelines(t *testing.T) {
 			second: Pending, 2 waiting
 			kubernetes-fleet.io/deleteStage: Pending, 1 waiting
 			Waiting: nothing more will happen by itself: approval, waits for the approval v2-before-first`},
+		{"nobody approves, whatever the answer would have been", stagedtest.World{StagedRun: gated(t), Approval: func(_ staged.Action, at time.Time) (stagedtest.Answer, bool) {
+			return stagedtest.Answer{After: time.Time{}.Sub(at)}, false // what Calendar.AddOpen returns of an office that is never open
+		}}, `
+			+0s  first: WaitingBefore
+			+0s  first: approval before requested
+			+0s  run: Waiting
+			first: WaitingBefore, 2 waiting
+			second: Pending, 2 waiting
+			kubernetes-fleet.io/deleteStage: Pending, 1 waiting
+			Waiting: nothing more will happen by itself: approval, waits for the approval v2-before-first`},
 		{"somebody says no, and why", stagedtest.World{StagedRun: gated(t), Approval: func(staged.Action, time.Time) (stagedtest.Answer, bool) {
 			return stagedtest.Answer{After: time.Minute, Reject: true, By: "bob", Reason: "on\nholiday"}, true
 		}}, `
