@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -50,7 +51,7 @@ func (r *running) outcomeOf(action staged.Action, since time.Time) (Outcome, err
 		o = r.Target(action)
 	}
 	if err := o.validate(); err != nil {
-		return o, fmt.Errorf("stagedtest: World.Target for attempt %d at target %s returns %w", action.Token.Attempt, action.Target, err)
+		return o, fmt.Errorf("stagedtest: World.Target for attempt %d at target %s returns %w", action.Token.Attempt, textlist.Name(action.Target), err)
 	}
 	return o, nil
 }

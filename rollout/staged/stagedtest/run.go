@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/internal/instant"
+	"github.com/tranche-dev/tranche/internal/textlist"
 	"github.com/tranche-dev/tranche/rollout/staged"
 )
 
@@ -191,7 +192,7 @@ func (r *running) carryOut(action staged.Action, since time.Time) error {
 		return nil
 	}
 	if n := action.Token.Attempt; n > maxAttempts && r.End.IsZero() {
-		return fmt.Errorf("stagedtest: attempt %d at target %s, and no end: the world may never come to rest: give it World.End", n, action.Target)
+		return fmt.Errorf("stagedtest: attempt %d at target %s, and no end: the world may never come to rest: give it World.End", n, textlist.Name(action.Target))
 	}
 	outcome, err := r.outcomeOf(action, since)
 	if err != nil {

@@ -26,13 +26,14 @@ type World struct {
 
 	// Target returns how an attempt at a target ends, when the world carries out its start or its
 	// removal; action.Token.Attempt counts the attempts from 1. Of what is starting or updating at
-	// Start it is asked as well; what soaks then is ready already. Nil: everything takes one minute,
-	// and then is ready. See [ReadyAfter].
+	// Start it is asked as well, and an end before Start comes at Start; what soaks then is ready
+	// already. Nil: everything takes one minute, and then is ready. See [ReadyAfter].
 	Target func(action staged.Action) Outcome
 
 	// Approval returns the answer to a request that is made at an instant; false if nobody gives one,
 	// unless a change does. Of what is requested at Start it is asked as well, with the instant at
-	// which that was. Nil: nobody answers. See [ApproveAfter].
+	// which that was, and an answer before Start is given at Start. Nil: nobody answers. See
+	// [ApproveAfter].
 	Approval func(request staged.Action, at time.Time) (Answer, bool)
 
 	// Changes are everything else that happens, in any order. Those before Start happen at Start, the

@@ -509,6 +509,7 @@ func TestFaults(t *testing.T) {
 		{"a change of nothing", "World.Changes[1].Do is required", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Changes: []stagedtest.Change{{Do: nothing}, {}}}},
 		{"a reaction of nothing", "World.React at 2026-03-10T08:00:00Z returns a change without Do", stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, React: always(stagedtest.Change{})}},
 		{"an end before the beginning", `World.Target for attempt 1 at target a returns after -1s: an attempt cannot end`, stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Target: stagedtest.ReadyAfter(-time.Second)}},
+		{"of a target with a name that breaks lines", `World.Target for attempt 1 at target "a\nb" returns after -1s: an attempt cannot end`, stagedtest.World{StagedRun: compile(t, staged.Strategy{Stages: []staged.Stage{stage("one", 1, "a\nb")}}, fleet("a\nb"), staged.Options{}), Start: t0, Target: stagedtest.ReadyAfter(-time.Second)}},
 		{"a health that there is not", `World.Target for attempt 1 at target a returns health "fine": use ready, failed, failing or progressing`, stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0,
 			Target: func(staged.Action) stagedtest.Outcome { return stagedtest.Outcome{Health: "fine"} }}},
 		{"an answer before the question", "World.Approval for v2-before-first returns after -1s: a request cannot", stagedtest.World{StagedRun: gated(t), Start: t0, Approval: stagedtest.ApproveAfter(-time.Second)}},
