@@ -21,12 +21,13 @@
 // the same.
 //
 // With -forecast the run is played so many times, with durations, failures and answers drawn from
-// those of past runs: when is each stage over, and the run, in half of the trials and in nine of ten?
+// those of past runs: when is each stage over, and the run, in half of the trials and in nine of ten,
+// and in which stage do trials come to no end?
 //
 // The first command plays strategy.yaml, run.yaml and clusters.yaml of this folder, which are built
-// in; -f, -run, -clusters and -samples name other files, in YAML or JSON. A name that is not found on disk is
-// looked up among the files of this folder. If a file or a flag is wrong, the program reports every
-// fault and exits with 2.
+// in; -f, -run, -clusters and -samples name other files, in YAML or JSON. A name that is not found on
+// disk is looked up among the files of this folder. If a file or a flag is wrong, the program reports
+// every fault and exits with 2.
 package main
 
 import (
