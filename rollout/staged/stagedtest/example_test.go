@@ -51,15 +51,7 @@ func ExampleWorld_Run() {
 			return stagedtest.Outcome{After: 4 * time.Minute}
 		},
 		Approval: stagedtest.ApproveAfter(15 * time.Minute),
-		React: func(run *staged.Run, result staged.Result, now time.Time) (changes []stagedtest.Change) {
-			for _, e := range result.Events {
-				if e.Kind == staged.EventTarget && e.To == staged.Failed.String() {
-					failed, _ := run.Target(e.Target)
-					changes = append(changes, stagedtest.Give(now.Add(30*time.Minute), staged.Command{Kind: staged.CommandRetry, Target: failed.Name, Attempt: failed.Attempt}))
-				}
-			}
-			return changes
-		},
+		React:    stagedtest.RetryAfter(30*time.Minute, 3),
 	}
 	timeline, err := world.Run(context.Background())
 	if err != nil {

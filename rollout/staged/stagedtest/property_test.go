@@ -55,13 +55,11 @@ func (d *drawn) approval(request staged.Action, at time.Time) (stagedtest.Answer
 }
 
 // react retries what has failed or timed out.
-func (d *drawn) react(run *staged.Run, result staged.Result, now time.Time) (changes []stagedtest.Change) {
-	for _, e := range result.Events {
-		if own, ok := run.Target(e.Target); ok && d.retry > 0 && e.Kind == staged.EventTarget && (own.State == staged.Failed || own.State == staged.TimedOut) && own.Attempt < 4 {
-			changes = append(changes, stagedtest.Give(now.Add(d.retry), staged.Command{Kind: staged.CommandRetry, Target: own.Name, Attempt: own.Attempt}))
-		}
+func (d *drawn) react(run *staged.Run, result staged.Result, now time.Time) []stagedtest.Change {
+	if d.retry == 0 {
+		return nil
 	}
-	return changes
+	return stagedtest.RetryAfter(d.retry, 4)(run, result, now)
 }
 
 func (d *drawn) world() stagedtest.World {

@@ -44,7 +44,7 @@ type World struct {
 	// carried out. Whoever watches the run sees it there, and what people do about what they see is
 	// what it returns: further changes, such as a retry half an hour after a target has failed. What
 	// they would have done before now they do now. What has failed before Start is in the run, and in
-	// no result: say in Changes what people do about that. Nil: nobody watches.
+	// no result: say in Changes what people do about that. Nil: nobody watches. See [RetryAfter].
 	React func(run *staged.Run, result staged.Result, now time.Time) []Change
 
 	// Store is what the host does with a run that a step has changed: it stores the run, and returns
@@ -81,6 +81,23 @@ func SetState(at time.Time, state staged.State) Change {
 // Give returns the change that gives commands.
 func Give(at time.Time, commands ...staged.Command) Change {
 	return Change{At: at, Do: func(*staged.Run) staged.Input { return staged.Input{Commands: commands} }}
+}
+
+// RetryAfter returns a function for World.React: a target that has failed or timed out is retried after
+// that time, unless it has had so many attempts. It is retried in vain where its run or its stage has
+// ended by then: let failures hold the run, see OnFailure of [staged.Options].
+func RetryAfter(d time.Duration, attempts int) func(*staged.Run, staged.Result, time.Time) []Change {
+	return func(run *staged.Run, result staged.Result, now time.Time) (changes []Change) {
+		for _, e := range result.Events {
+			if e.Kind != staged.EventTarget || e.To != staged.Failed.String() && e.To != staged.TimedOut.String() {
+				continue
+			}
+			if t, ok := run.Target(e.Target); ok && t.Attempt < attempts {
+				changes = append(changes, Give(now.Add(d), staged.Command{Kind: staged.CommandRetry, Target: t.Name, Attempt: t.Attempt}))
+			}
+		}
+		return changes
+	}
 }
 
 // Run runs the world. It steps, stores the run, carries out what the step asks for, and moves the

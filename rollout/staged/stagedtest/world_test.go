@@ -206,6 +206,21 @@ func TestTimelines(t *testing.T) {
 			+34m  run: Succeeded
 			one: Succeeded, 3 done, from +0s to +34m, at most 2 at once
 			Succeeded after 34m`},
+		{"who has had two attempts is not retried once more", stagedtest.World{StagedRun: one(t, staged.Options{OnFailure: staged.Hold}), Target: failing("a", 9, minutes(2)), React: stagedtest.RetryAfter(minutes(30), 2)}, `
+			+0s  one: Updating
+			+0s  one: a, b started
+			+0s  run: Progressing
+			+2m  one: a failed (reported_failed)
+			+2m  one: b done
+			+2m  run: Held
+			+32m  one: a retried
+			+32m  one: a, c started
+			+32m  run: Progressing
+			+34m  one: a failed (reported_failed)
+			+34m  one: c done
+			+34m  run: Held
+			one: Updating, 2 done, 1 failed, from +0s, at most 2 at once
+			Held: nothing more will happen by itself: held (budget), 1 of at most 0 failed: a, waits for an operator to skip, retry or cancel`},
 		{"an attempt that hangs, until its deadline", stagedtest.World{StagedRun: one(t, staged.Options{}, func(s *staged.Stage) {
 			s.ProgressDeadline, s.MaxFailures = staged.For(minutes(20)), concurrency.Count(1)
 		}),
