@@ -124,8 +124,8 @@ func (b *FailureBudget) judge(job *Job) (failed, decides bool) {
 
 // budgeting holds what failure budgets have found.
 type budgeting struct {
-	failures map[questionKey]map[int32]failures // by rule, deployment and environment: of each version
-	budgets  map[questionKey]asked              // the answers, by version as well
+	failures map[questionKey]map[int32]*failures // by rule, deployment and environment: of each version
+	budgets  map[questionKey]asked               // the answers, by version as well
 }
 
 // failures is where a version failed.
@@ -133,6 +133,12 @@ type failures struct {
 	targets []int32
 	decided int       // on how many targets it has come to an end; only with a rate
 	ahead   time.Time // the first instant at which one more target counts, or one less; zero: none
+
+	// Of the target whose jobs are read, the newest first: nothing that is read later counts once a
+	// job has decided.
+	target int32
+	stands bool
+	later  time.Time // the soonest end of the future of a job that was read before one that stands; zero: none
 }
 
 // budget returns what a failure budget says about version n of a deployment in an environment.
@@ -147,10 +153,11 @@ func (w *work) budget(rule *compiledRule, environment, deployment, n int32) aske
 	}
 	v := w.versions[deployment].list[n]
 	own = asked{kind: KindFailureBudget, rule: rule.id, since: v.CreatedAt}
-	failed := w.failuresOf(rule, environment, deployment)[n]
-	w.wake(failed.ahead)
-	if allowed, of := w.allowance(rule, environment, deployment, n, &failed); len(failed.targets) > allowed {
-		own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed, of)
+	if failed := w.failuresOf(rule, environment, deployment)[n]; failed != nil {
+		w.wake(failed.ahead)
+		if allowed, of := w.allowance(rule, environment, deployment, n, failed); len(failed.targets) > allowed {
+			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed, of)
+		}
 	}
 	put(&w.budgets, key, own)
 	return own
@@ -206,27 +213,52 @@ func (w *work) overBudget(rule *compiledRule, environment int32, v *Version, fai
 }
 
 // failuresOf lists, by version, the targets of a deployment on which it failed, in one environment or
-// in all. Where the rule has a rate, it counts those on which it succeeded as well.
-func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map[int32]failures {
+// in all. Where the rule has a rate, it counts those on which it succeeded as well. A job that failed
+// or succeeded stands if it has ended by now, and no later job of its version that did; that may
+// change when the host has recorded for later that one of them ends, which counts from then on. Each
+// job is read once: a host may keep those of many versions.
+func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map[int32]*failures {
 	key := questionKey{rule, environment, deployment, none}
 	all, known := w.failures[key]
 	if known {
 		return all
 	}
-	all = map[int32]failures{}
+	all = map[int32]*failures{}
+	rated := !rule.budget.MaxFailureRate.IsZero()
+	fails := func(job *Job) bool {
+		failed, _ := rule.budget.judge(job)
+		return failed
+	}
 	for i := range w.budgeted(rule, environment, deployment) {
 		jobs := w.targets[i].history()
+		if !rated && jobs.index(fails) < 0 {
+			continue // what succeeded there makes up for nothing
+		}
 		for k := range jobs.len() {
-			failed, decides := rule.budget.judge(jobs.at(k))
-			if !decides || !failed && rule.budget.MaxFailureRate.IsZero() {
+			job := jobs.at(k)
+			failed, decides := rule.budget.judge(job)
+			if !decides {
 				continue
 			}
-			stands, ahead := w.stands(rule.budget, jobs, k)
-			if !stands && ahead.IsZero() {
+			n := w.versions[deployment].number(job.Version)
+			if n < 0 {
 				continue
 			}
-			if n := w.versions[deployment].number(jobs.at(k).Version); n >= 0 && w.inScope(i, n) {
-				own := all[n]
+			own := all[n]
+			if own == nil {
+				own = &failures{target: none}
+				all[n] = own
+			}
+			if own.target != i {
+				own.target, own.stands, own.later = i, false, time.Time{}
+			}
+			end := job.end()
+			ended := !end.After(w.now)
+			stands, ahead := ended && !own.stands, own.later
+			if !ended {
+				ahead = end
+			}
+			if (failed || rated) && (stands || !ahead.IsZero()) && w.inScope(i, n) {
 				if stands {
 					own.decided++
 				}
@@ -234,37 +266,14 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 					own.targets = append(own.targets, i)
 				}
 				own.ahead = sooner(own.ahead, ahead)
-				all[n] = own
+			}
+			if own.stands = own.stands || ended; !own.stands {
+				own.later = sooner(own.later, end)
 			}
 		}
 	}
 	put(&w.failures, key, all)
 	return all
-}
-
-// stands reports whether a job that failed or succeeded has ended by now, and no later job of its
-// version that did; and when that may change, because the host has recorded for later that one of
-// them ends. Such a job counts from then on.
-func (w *work) stands(budget *FailureBudget, jobs history, k int) (stands bool, ahead time.Time) {
-	own := jobs.at(k)
-	if end := own.end(); end.After(w.now) {
-		return false, end
-	}
-	for younger := range k {
-		job := jobs.at(younger)
-		if job.Version != own.Version {
-			continue
-		}
-		if _, decides := budget.judge(job); !decides {
-			continue
-		}
-		end := job.end()
-		if !end.After(w.now) {
-			return false, ahead
-		}
-		ahead = sooner(ahead, end)
-	}
-	return true, ahead
 }
 
 // budgeted goes over the targets of a deployment that a failure budget governs, in one environment or

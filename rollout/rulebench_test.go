@@ -26,6 +26,26 @@ func allRules() string {
 		{"resourceConcurrency":{"groupSelector":"true","limit":"20%"}}]}]`
 }
 
+// BenchmarkPlanLongHistories is a plan under a failure budget by a rate, of 300,000 jobs in all: few
+// targets that have had many versions, and many that have had few.
+func BenchmarkPlanLongHistories(b *testing.B) {
+	set := compile(b, policy(`{"failureBudget":{"maxFailureRate":"10%","minimumSample":5}}`))
+	for _, jobs := range []int{10, 100, 1_000} {
+		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
+			s := fleet(300_000/jobs, "", map[string][]string{"api": nil})
+			s.Versions = []rollout.Version{{ID: "new", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(jobs)}}
+			for k := range jobs {
+				id := fmt.Sprintf("v%04d", k)
+				s.Versions = append(s.Versions, rollout.Version{ID: id, Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(k)})
+				for i := range s.Targets {
+					s.Targets[i].Jobs = append(s.Targets[i].Jobs, ran(id, rollout.JobSuccessful, k+1))
+				}
+			}
+			benchmarkPlan(b, set, s, minute(jobs+1))
+		})
+	}
+}
+
 // fleetOfAllRules is n targets of one deployment, a tenth of them in staging, where the new version
 // has succeeded; of its successor only half of the resources are in scope. Some failed, some are
 // overridden.
