@@ -79,13 +79,13 @@ func (b FailureBudget) Validate() error {
 	var f faults
 	switch most := b.MaxFailures; {
 	case most.IsZero() && b.MaxFailureRate.IsZero():
-		f.add("maxFailures", CodeRequired, nil, "is required: on how many targets a version may fail; it %s; or give a maxFailureRate", hintBudget)
+		f.add("maxFailures", CodeRequired, nil, "is required: on how many targets a version may fail; it %s; or give a maxFailureRate", hintBudget).reading("maxFailureRate")
 	case most.IsPercent() && most.Value() > 100:
 		f.add("maxFailures", CodeOutOfRange, most, "%s", hintBudget)
 	}
 	switch rate := b.MaxFailureRate; {
 	case rate.IsZero() && b.MinimumSample != 0:
-		f.add("minimumSample", CodeConflict, b.MinimumSample, "is that of a maxFailureRate: give one, or leave this out")
+		f.add("minimumSample", CodeConflict, b.MinimumSample, "is that of a maxFailureRate: give one, or leave this out").reading("maxFailureRate")
 	case rate.IsZero():
 	case !rate.IsPercent() || rate.Value() > 100:
 		f.add("maxFailureRate", CodeOutOfRange, rate, "%s", hintFailureRate)
@@ -93,9 +93,9 @@ func (b FailureBudget) Validate() error {
 	switch sample := b.MinimumSample; {
 	case b.MaxFailureRate.IsZero():
 	case sample == 0:
-		f.add("minimumSample", CodeRequired, nil, "is required: on how many targets a version must have come to an end before its rate counts, at least 1")
+		f.add("minimumSample", CodeRequired, nil, "is required: on how many targets a version must have come to an end before its rate counts, at least 1").reading("maxFailureRate")
 	case sample < 0:
-		f.add("minimumSample", CodeOutOfRange, sample, "must be at least 1")
+		f.add("minimumSample", CodeOutOfRange, sample, "must be at least 1").reading("maxFailureRate")
 	}
 	for i, status := range b.OnJobStatuses {
 		f.failure(fmt.Sprintf("onJobStatuses[%d]", i), status)
@@ -105,7 +105,7 @@ func (b FailureBudget) Validate() error {
 
 const (
 	hintBudget      = `must be a count from 0, without quotes, or a percentage from "0%" to "100%"`
-	hintFailureRate = `must be a percentage from "0%" to "100%"`
+	hintFailureRate = `must be a whole percentage from "0%" to "100%"`
 )
 
 // judge says whether a job has failed, and whether it decides anything: whether it has failed or

@@ -455,7 +455,7 @@ func formats(t *testing.T) map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	set := token.NewFileSet()
 	for _, file := range []string{
-		"policy.go", "compile.go", "gradual.go", "dependency.go", "gate.go", "window.go", "retry.go", "rollback.go", "progression.go", "cooldown.go", "fault.go",
+		"policy.go", "compile.go", "gradual.go", "dependency.go", "gate.go", "budget.go", "window.go", "retry.go", "rollback.go", "progression.go", "cooldown.go", "fault.go",
 		"../bracket/rule.go", "../bracket/errors.go", "../concurrency/rule.go", "../clock/window.go", "../clock/recurrence.go",
 	} {
 		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
@@ -600,6 +600,11 @@ func TestEveryFault(t *testing.T) {
 
 		{"an empty dependency", one(`"deploymentDependency":{"match":"odd","appliesTo":"bad"}`)},
 		{"an empty selector", one(`"versionSelector":{}`)},
+		{"an empty budget", one(`"failureBudget":{}`)},
+		{"a sample without a rate", one(`"failureBudget":{"minimumSample":5}`)},
+		{"a sample of less than nobody, without a rate", one(`"failureBudget":{"maxFailures":"101%","minimumSample":-1,"onJobStatuses":["successful","odd"]}`)},
+		{"a rate without a sample", one(`"failureBudget":{"maxFailureRate":"101%"}`)},
+		{"a rate that is a count, and a sample of less than nobody", one(`"failureBudget":{"maxFailureRate":2,"minimumSample":-1}`)},
 		{"no number of approvals", one(`"anyApproval":{}`)},
 		{"fewer than nobody", one(`"anyApproval":{"minApprovals":-1}`)},
 		{"an empty progression", one(`"environmentProgression":{"minimumSuccessPercentage":101,"minimumSoakTimeMinutes":-1,"maximumAgeHours":0,"successStatuses":["odd"]}`)},
