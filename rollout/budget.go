@@ -28,7 +28,8 @@ import (
 // MaxFailures is a share of all targets: where it is a percentage of a large fleet, many targets fail
 // before it holds a version that fails on all of them. MaxFailureRate is a share of those on which
 // the version has come to an end, failed or succeeded. It holds such a version as soon as
-// MinimumSample targets have shown it. Where both are given, each of them holds the version.
+// MinimumSample targets have shown it, also where the last of them succeeds. Where both are given,
+// each of them holds the version.
 //
 // Only a success or an [Override] lets the version go on, never time alone; or another version
 // takes its place. The curve advances meanwhile: once the failures are within the budget again, all
@@ -44,7 +45,9 @@ import (
 // A target counts for as long as its jobs are listed: of every version that is still rolled out
 // keep the last job that failed or succeeded, even if later jobs did neither. (A kind of rule that
 // ctrlplane does not have. Counting by targets, and exceeding by more than the limit, are as in
-// package staged. A rate with a sample is what AWS IoT Jobs has as abort criteria.)
+// package staged. A rate with a sample is what AWS IoT Jobs has as abort criteria. There a job is
+// cancelled for good once its failures reach the thresholdPercentage; here the version is held while
+// they exceed the rate. So for 20 write 19%, and for a failureType OnJobStatuses.)
 type FailureBudget struct {
 	// MaxFailures is how many targets may have failed. One more holds the version, so 0 allows no
 	// failure at all. A percentage, at most 100%, is of the targets that could fail and is rounded
@@ -59,6 +62,7 @@ type FailureBudget struct {
 	MaxFailureRate concurrency.Limit `json:"maxFailureRate,omitzero"`
 
 	// MinimumSample is required with MaxFailureRate, and must be left out without it: at least 1.
+	// Targets that have begun are not held, so a sample of nearly all of them comes too late.
 	MinimumSample int `json:"minimumSample,omitempty"`
 
 	// AnyEnvironment counts the targets of all environments that the rule governs, and holds the

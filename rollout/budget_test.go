@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -92,6 +93,7 @@ func TestFailureBudget(t *testing.T) {
 		{"where both allow as many, the number is told", `"maxFailures":1,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
 		{"and the number", `"maxFailures":1,"maxFailureRate":"90%","minimumSample":10`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
 		{"what allows fewer is told", `"maxFailures":0,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 4, "2 of 0 r1 r2"},
+		{"both are exceeded, and the rate allows fewer", `"maxFailures":1,"maxFailureRate":"0%","minimumSample":2`, [][]rollout.Job{failed, failed}, 4, "2 of 0 in 2 r1 r2"},
 		{"the end is included", `"maxFailures":0`, [][]rollout.Job{{ran("v2", failure, 60)}}, 3, "1 of 0 r1"},
 	} {
 		s := tried(row.targets, row.jobs...)
@@ -288,6 +290,52 @@ func TestFailureBudgetWakes(t *testing.T) {
 		plan := mustPlan(t, set, tried(2, row.jobs), minute(60))
 		if want := minute(row.next); row.next == 0 && !plan.Next.IsZero() || row.next != 0 && !plan.Next.Equal(want) {
 			t.Errorf("%s: next %v, want %d minutes after", row.why, plan.Next, row.next)
+		}
+	}
+}
+
+// TestFailureBudgetBySample: the job that completes the sample holds the version, also one that
+// succeeds; and the host is woken for it where it is recorded for later.
+func TestFailureBudgetBySample(t *testing.T) {
+	for _, row := range []struct {
+		why, fields string
+		jobs        []rollout.Job // of r3, after two failures
+		next        int           // minutes after t0; 0: never
+		before, at  int           // how many of r4 and r5 start before and at Next
+	}{
+		{"a success", `"maxFailureRate":"50%","minimumSample":3`, []rollout.Job{ran("v2", rollout.JobSuccessful, 70)}, 70, 2, 0},
+		{"a failure", `"maxFailureRate":"50%","minimumSample":3`, []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70, 2, 0},
+		{"a success makes the rate smaller", `"maxFailureRate":"67%","minimumSample":2`, []rollout.Job{ran("v2", rollout.JobSuccessful, 70)}, 70, 0, 2},
+		{"what is called off does nothing", `"maxFailureRate":"50%","minimumSample":3`, []rollout.Job{ran("v2", rollout.JobCancelled, 70)}, 0, 2, 2},
+		{"nor does another version", `"maxFailureRate":"50%","minimumSample":3`, []rollout.Job{ran("v1", rollout.JobSuccessful, 70)}, 0, 2, 2},
+		{"the first end of two", `"maxFailureRate":"50%","minimumSample":3`, []rollout.Job{ran("v2", rollout.JobSuccessful, 90), ran("v2", rollout.JobFailure, 80)}, 80, 2, 0},
+		{"a failure that is made up for later", `"maxFailureRate":"67%","minimumSample":2`, []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80, 0, 2},
+		{"a success that fails later", `"maxFailureRate":"67%","minimumSample":2`, []rollout.Job{ran("v2", rollout.JobFailure, 80), ran("v2", rollout.JobSuccessful, 1)}, 80, 2, 0},
+	} {
+		failed := []rollout.Job{ran("v2", rollout.JobFailure, 1)}
+		set, s := compile(t, budget(row.fields)), tried(5, failed, failed, row.jobs)
+		begin := func(m int) (plan rollout.Plan, n int) {
+			plan = mustPlan(t, set, s, minute(m))
+			for _, start := range plan.Start {
+				if start.Resource == "r4" || start.Resource == "r5" {
+					n++
+				}
+			}
+			return plan, n
+		}
+		plan, before := begin(60)
+		want := minute(row.next)
+		if row.next == 0 {
+			want = time.Time{}
+		}
+		if _, at := begin(max(row.next, 100)); !plan.Next.Equal(want) || before != row.before || row.next == 0 && at != row.at {
+			t.Errorf("%s: %d start, next %v, want %d and %v", row.why, before, plan.Next, row.before, want)
+		}
+		if row.next > 0 {
+			_, before = begin(row.next - 1)
+			if _, at := begin(row.next); before != row.before || at != row.at {
+				t.Errorf("%s: before Next %d start, then %d, want %d and %d", row.why, before, at, row.before, row.at)
+			}
 		}
 	}
 }

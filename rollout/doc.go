@@ -194,8 +194,8 @@
 //	I4   what a target runs is never cleared
 //	I5   capacity aside, a target that is allowed stays so while its windows are open, unless
 //	     maximumAgeHours or an override expires, an override of a rollback rule ends its way back, a
-//	     freeze begins, or the instant comes for which the end of a failed job was recorded ahead,
-//	     and the failure exceeds a failureBudget
+//	     freeze begins, or the instant comes for which the end of a job was recorded ahead, and with
+//	     it the failures exceed a failureBudget
 //	I6   Next is after now, and between the two the plan stays the same
 //	I7   capacity aside, no allowed target waits because another one joins, leaves or is
 //	     relabelled, unless a progression or a failureBudget counts it or a dependency names it

@@ -219,7 +219,9 @@ type Target struct {
 	// be updated when one of them succeeds: otherwise the target would go on waiting for a version
 	// that it runs already. Current says that a version succeeded, not when. So
 	// environmentProgression, whose soak and curves count from that instant, looks only at Jobs, as
-	// does versionCooldown if they list a success. See [Rollback] for what a rollback makes of it.
+	// does versionCooldown if they list a success, and as does failureBudget: a success without its
+	// job makes up for no failure, and is in no sample. See [Rollback] for what a rollback makes of
+	// it.
 	Current string `json:"current,omitempty"`
 
 	// Jobs are the jobs on this target, in any order; a plan orders them by CreatedAt, then by Run

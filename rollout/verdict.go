@@ -90,7 +90,7 @@ type Verdict struct {
 //	selector_no_match                     Detail: the description of the rule, if it has one
 //	selector_missing_key                  Detail: the key
 //	selector_error, custom_invalid        Detail: what is wrong
-//	failure_budget_exceeded               Attempt: on how many targets the version failed; Allowed: on how many it may; Names: their resources; Detail: on how many it has come to an end, if it is the rate that is exceeded
+//	failure_budget_exceeded               Attempt: on how many targets the version failed; Allowed: on how many it may; Names: their resources; Detail: on how many it has come to an end, if Allowed is by the rate
 //	approval_missing                      Attempt: how many have approved; Allowed: how many are needed; Names: who has
 //	progression_waiting                   Attempt: how many targets have succeeded; Allowed: how many are needed; Names: in which environments; Detail: how many await their verification, and why that is out of reach, if so
 //	progression_too_old                   Detail: the instant of the newest success, by RFC 3339
