@@ -27,6 +27,11 @@ func tried(targets int, jobs ...[]rollout.Job) rollout.Snapshot {
 	return s
 }
 
+// lasting is a job that ended some minutes after t0, as it began.
+func lasting(version string, status rollout.JobStatus, from, until int) rollout.Job {
+	return rollout.Job{Version: version, Status: status, CreatedAt: minute(from), CompletedAt: minute(until)}
+}
+
 // TestFailureBudget: which failures hold a version back from those that have not begun it.
 func TestFailureBudget(t *testing.T) {
 	const ok, failure = rollout.JobSuccessful, rollout.JobFailure
@@ -94,6 +99,7 @@ func TestFailureBudget(t *testing.T) {
 		{"and the number", `"maxFailures":1,"maxFailureRate":"90%","minimumSample":10`, [][]rollout.Job{failed, failed}, 4, "2 of 1 r1 r2"},
 		{"what allows fewer is told", `"maxFailures":0,"maxFailureRate":"50%","minimumSample":2`, [][]rollout.Job{failed, failed, {ran("v2", ok, 1)}}, 4, "2 of 0 r1 r2"},
 		{"both are exceeded, and the rate allows fewer", `"maxFailures":1,"maxFailureRate":"0%","minimumSample":2`, [][]rollout.Job{failed, failed}, 4, "2 of 0 in 2 r1 r2"},
+		{"a success stands whatever ends later of what was begun before it", `"maxFailures":0`, [][]rollout.Job{after(ran("v2", ok, 10), lasting("v2", failure, 5, 80), failed[0])}, 3, ""},
 		{"the end is included", `"maxFailures":0`, [][]rollout.Job{{ran("v2", failure, 60)}}, 3, "1 of 0 r1"},
 	} {
 		s := tried(row.targets, row.jobs...)
@@ -279,15 +285,20 @@ func TestFailureBudgetWakes(t *testing.T) {
 		why  string
 		jobs []rollout.Job
 		next int // minutes after t0; 0: never
+		more []rollout.Job
 	}{
-		{"it fails later", []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70},
-		{"it makes up for a failure later", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80},
-		{"it has failed", []rollout.Job{ran("v2", rollout.JobFailure, 1)}, 0},
-		{"the first of several", []rollout.Job{ran("v2", rollout.JobSuccessful, 90), ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80},
-		{"there is nothing to make up for", []rollout.Job{ran("v2", rollout.JobSuccessful, 80)}, 0},
-		{"no target asks for the version that fails later", []rollout.Job{ran("v1", rollout.JobFailure, 70)}, 0},
+		{"it fails later", []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70, nil},
+		{"it makes up for a failure later", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80, nil},
+		{"it has failed", []rollout.Job{ran("v2", rollout.JobFailure, 1)}, 0, nil},
+		{"the first of several", []rollout.Job{ran("v2", rollout.JobSuccessful, 90), ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobFailure, 1)}, 80, nil},
+		{"there is nothing to make up for", []rollout.Job{ran("v2", rollout.JobSuccessful, 80)}, 0, nil},
+		{"no target asks for the version that fails later", []rollout.Job{ran("v1", rollout.JobFailure, 70)}, 0, nil},
+		{"nor is there where it was another version that failed", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v1", rollout.JobFailure, 1)}, 0, nil},
+		{"nor on another target", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v1", rollout.JobFailure, 1)}, 0, []rollout.Job{ran("v2", rollout.JobFailure, 1)}},
+		{"the first to end, which is the newer", []rollout.Job{lasting("v2", rollout.JobSuccessful, 9, 70), lasting("v2", rollout.JobSuccessful, 8, 90), ran("v2", rollout.JobFailure, 1)}, 70, nil},
+		{"it is made up for already, by what is newer", []rollout.Job{ran("v2", rollout.JobSuccessful, 10), lasting("v2", rollout.JobSuccessful, 5, 80), ran("v2", rollout.JobFailure, 1)}, 0, nil},
 	} {
-		plan := mustPlan(t, set, tried(2, row.jobs), minute(60))
+		plan := mustPlan(t, set, tried(3, row.jobs, row.more), minute(60))
 		if want := minute(row.next); row.next == 0 && !plan.Next.IsZero() || row.next != 0 && !plan.Next.Equal(want) {
 			t.Errorf("%s: next %v, want %d minutes after", row.why, plan.Next, row.next)
 		}
