@@ -52,7 +52,7 @@ func (o outOfReach) unless(population, required int) string {
 
 // runsAgain reports whether a target that has begun version n, or a newer one, runs n by itself: it
 // keeps n and needs another job, also once a change of the future outdates it, and an attempt is
-// left; or it goes back to n, or may yet do so.
+// left; or it goes back to n, or may yet do so. That change makes no difference when it comes.
 func (w *work) runsAgain(i, n int32) bool {
 	t := &w.targets[i]
 	keeps := t.floor()
@@ -67,7 +67,7 @@ func (w *work) runsAgain(i, n int32) bool {
 	}
 	id := w.version(i, n).ID
 	own := t.latest(id)
-	return (w.needsJob(i, n, own) || t.outdated && !t.renewed(id)) && w.after(i, n, own).reason != ReasonRetryExhausted
+	return (w.undone(i, n, own) || t.outdated && !t.renewed(id)) && w.after(i, n, own).reason != ReasonRetryExhausted
 }
 
 // mayGoBack reports whether the newer version that a target keeps has yet to succeed, and a
@@ -79,7 +79,7 @@ func (w *work) mayGoBack(i, n int32) bool {
 	}
 	rules, floor, id := w.viewOf(i).rollbacks, t.floor(), w.version(i, n).ID
 	newer := w.version(i, floor).ID
-	if len(rules) == 0 || !t.busy && !t.verifying() && !w.needsJob(i, floor, t.latest(newer)) && (!t.outdated || t.renewed(newer)) {
+	if len(rules) == 0 || !t.busy && !t.verifying() && !w.undone(i, floor, t.latest(newer)) && (!t.outdated || t.renewed(newer)) {
 		return false
 	}
 	good := func(job *Job) bool {

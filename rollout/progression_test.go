@@ -664,3 +664,32 @@ func TestNothingToProve(t *testing.T) {
 	}
 	t.Error("the rule is not listed")
 }
+
+// TestProgressionWakesForNothing: a change that outdates a target later is no instant to look again
+// at, where the target gets a newer version: the old one, whose success in its environment the other
+// target may wait for, is not run there again. (Found by TestReference, RAPID_SEED=251030: the question
+// whether it is noted the instant.)
+func TestProgressionWakesForNothing(t *testing.T) {
+	for _, row := range []struct {
+		why  string
+		jobs []rollout.Job
+		next time.Time
+	}{
+		{"it runs v1 without a job", nil, time.Time{}},
+		{"v1 failed for good", []rollout.Job{ran("v1", rollout.JobFailure, -9)}, time.Time{}},
+	} {
+		s := rollout.Snapshot{
+			Resources: []rollout.Resource{{ID: "r1"}}, Environments: []rollout.Environment{{ID: "prod"}, {ID: "staging"}}, Deployments: []rollout.Deployment{{ID: "api"}},
+			Versions: []rollout.Version{{ID: "v1", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(-6)}, {ID: "v2", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(-6)}},
+			Targets: []rollout.Target{{TargetID: rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "api"}},
+				{TargetID: rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "api"}, Current: "v1", OutdatedAt: minute(1), Jobs: row.jobs}},
+		}
+		plan := mustPlan(t, compile(t, `{"name":"P","selector":"environment.id == 'prod'","rules":[{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","minimumSuccessPercentage":0,"maximumAgeHours":1}}]}`), s, minute(-2))
+		if len(plan.Start) != 1 || plan.Start[0].Environment != "staging" || plan.Start[0].Version != "v2" {
+			t.Fatalf("%s: %v", row.why, plan)
+		}
+		if !plan.Next.Equal(row.next) {
+			t.Errorf("%s: next is %v, want %v", row.why, plan.Next, row.next)
+		}
+	}
+}

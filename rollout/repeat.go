@@ -51,6 +51,12 @@ func (w *work) needsJob(i, floor int32, own history) bool {
 	return !w.done(i, floor, own) || w.outdated(t, w.version(i, floor).ID)
 }
 
+// undone reports whether the version that a target keeps needs another job whether the target is
+// outdated or not.
+func (w *work) undone(i, floor int32, own history) bool {
+	return (own.len() == 0 || own.at(0).Status.Terminal()) && !w.done(i, floor, own)
+}
+
 // done reports whether the version that a target keeps, after its newest ended jobs, needs a
 // further one only if the target is outdated. A success needs none, even if the host has not noted
 // yet that the version is current.
