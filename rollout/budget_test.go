@@ -294,6 +294,7 @@ func TestFailureBudgetWakes(t *testing.T) {
 		{"there is nothing to make up for", []rollout.Job{ran("v2", rollout.JobSuccessful, 80)}, 0, nil},
 		{"no target asks for the version that fails later", []rollout.Job{ran("v1", rollout.JobFailure, 70)}, 0, nil},
 		{"nor is there where it was another version that failed", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v1", rollout.JobFailure, 1)}, 0, nil},
+		{"it fails later, and elsewhere it has failed twice", []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70, []rollout.Job{ran("v2", rollout.JobFailure, 5), ran("v2", rollout.JobFailure, 1)}},
 		{"nor on another target", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v1", rollout.JobFailure, 1)}, 0, []rollout.Job{ran("v2", rollout.JobFailure, 1)}},
 		{"the first to end, which is the newer", []rollout.Job{lasting("v2", rollout.JobSuccessful, 9, 70), lasting("v2", rollout.JobSuccessful, 8, 90), ran("v2", rollout.JobFailure, 1)}, 70, nil},
 		{"it is made up for already, by what is newer", []rollout.Job{ran("v2", rollout.JobSuccessful, 10), lasting("v2", rollout.JobSuccessful, 5, 80), ran("v2", rollout.JobFailure, 1)}, 0, nil},
