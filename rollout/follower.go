@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -77,7 +78,8 @@ func (w *work) followerOf(listed blockerList) []Verdict {
 			})
 		}
 	}
-	verdict.On = slices.Clip(verdict.On)
+	slices.SortFunc(verdict.On, func(a, b Condition) int { return strings.Compare(a.Deployment, b.Deployment) })
+	verdict.On = slices.Clip(slices.Compact(verdict.On)) // a member may be needed by its role and by a rule
 	return []Verdict{verdict}
 }
 

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,4 +71,43 @@ func TestLatePlanEqualsTimely(t *testing.T) {
 		}
 		count(seen, got)
 	}, "after a while", "rollouts", "rollout_not_due", "slot_full", "start alone", "start in bracket", "bracket_not_due", "bracket_collecting", "under a budget")
+}
+
+// TestMembersAreNamedOnce: a member that is needed both by its role and by a dependency that reads its
+// version is named once, whether its execution starts in this plan or is open. (Found by
+// TestLatePlanEqualsTimely, -rapid.seed=3292843: of an execution that starts it was named twice.)
+func TestMembersAreNamedOnce(t *testing.T) {
+	set := compile(t, `{"name":"P","selector":"true","rules":[
+		{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'drain' && version.tag != 'v1'","appliesTo":"deployment.name != 'drain'"}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'cni' && version.tag != 'v1'","appliesTo":"deployment.name == 'os'"}}]}`)
+	s := fleet(1, "", map[string][]string{"drain": {"v2"}, "os": {"v2"}, "cni": {"v2"}})
+	for round := range 2 {
+		plan := mustPlan(t, set, s, minute(1))
+		for _, wait := range waitingOf(plan) {
+			var names []string
+			for _, on := range wait.Blockers[0].On {
+				names = append(names, on.Deployment)
+			}
+			if want := map[string]string{"os": "cni drain", "cni": "drain"}[wait.Deployment]; strings.Join(names, " ") != want {
+				t.Errorf("round %d: %s waits for %v, want %s", round, wait.Deployment, names, want)
+			}
+		}
+		s.State = plan.State
+		var err error
+		if s.State, err = plan.Commit(plan.Start, minute(1)); err != nil {
+			t.Fatal(err)
+		}
+		start := plan.Start
+		for _, x := range start {
+			for k := range s.Targets {
+				if s.Targets[k].TargetID == x.TargetID {
+					s.Targets[k].Jobs = append(s.Targets[k].Jobs, rollout.Job{Run: x.Run, Version: x.Version, Status: rollout.JobInProgress, CreatedAt: minute(1)})
+				}
+			}
+		}
+		if round == 0 && (len(start) != 1 || start[0].Deployment != "drain") {
+			t.Fatalf("%v", plan)
+		}
+	}
 }
