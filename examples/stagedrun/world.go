@@ -161,8 +161,8 @@ func (l *clusterList) faults(err error) error {
 	return errors.New(strings.NewReplacer("choose unmatched ", "choose -unmatched ", "choose overlap ", "choose -overlap ", "choose missingSortKey ", "choose -missing-sort-key ").Replace(err.Error()))
 }
 
-// world returns the world of package stagedtest in which the run is played.
-func (w *world) world(run *staged.Run) stagedtest.World {
+// model returns the world of package stagedtest in which the run is played.
+func (w *world) model(run *staged.Run) stagedtest.World {
 	w.start = time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
 	world := stagedtest.World{StagedRun: run, Start: w.start, Target: w.target, Approval: w.answer, React: w.react}
 	for _, c := range w.states {
@@ -178,7 +178,7 @@ func (w *world) world(run *staged.Run) stagedtest.World {
 
 // play runs the world, and prints what happens as it does.
 func (w *world) play(run *staged.Run) error {
-	timeline, err := w.world(run).Run(context.Background())
+	timeline, err := w.model(run).Run(context.Background())
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (w *world) play(run *staged.Run) error {
 // -approve-after the answers are drawn, too, and where there are no samples, requests are approved
 // as if nobody had answered.
 func (w *world) forecast(run *staged.Run, samples stagedtest.Samples, trials int, seed uint64) error {
-	world := w.world(run)
+	world := w.model(run)
 	if w.approveAfter > 0 {
 		samples.Approvals = nil
 	}
