@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -20,15 +21,21 @@ func Draw(seed, trial uint64, task string, n int) int {
 	return rand.New(rand.NewPCG(seed, h.Sum64())).IntN(n)
 }
 
-// Share returns the index, in ascending order, of the first of n values by which a share q of all is
-// reached; n if there is none. Nothing is interpolated: a value between those of two trials would
-// promise what neither of them kept.
-func Share(q float64, n int) int {
+// Quantile returns the first of the values, in ascending order, by which a share q of all n trials is
+// reached, and false if that is never; trials without a value have none to give. It sorts the values.
+// Nothing is interpolated: a value between those of two trials would promise what neither of them
+// kept.
+func Quantile[T any](values []T, compare func(a, b T) int, q float64, n int) (value T, reached bool) {
 	if !(q >= 0) {
-		return n
+		return value, false
 	}
 	// Divided and not multiplied: a product such as 0.07 * 100 is rounded to above 7.
-	return sort.Search(n, func(k int) bool { return float64(k+1)/float64(n) >= q })
+	k := sort.Search(n, func(k int) bool { return float64(k+1)/float64(n) >= q })
+	if k >= len(values) {
+		return value, false
+	}
+	slices.SortFunc(values, compare)
+	return values[k], true
 }
 
 // Percent returns how much n is of all. It is 0 % of none alone, and 100 % of all of them alone.

@@ -1,6 +1,7 @@
 package chance_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -40,8 +41,8 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestShare: of few values, the first by which a share is reached.
-func TestShare(t *testing.T) {
+// TestQuantile: of few values, the first by which a share is reached. They are in no order.
+func TestQuantile(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
 		why  string
@@ -61,8 +62,29 @@ func TestShare(t *testing.T) {
 		{"no number", math.NaN(), 5, 5},
 		{"of nothing", 0.5, 0, 0},
 	} {
-		if got := chance.Share(row.q, row.n); got != row.want {
+		values := make([]int, row.n)
+		for k := range values {
+			values[k] = row.n - 1 - k
+		}
+		got, reached := chance.Quantile(values, cmp.Compare[int], row.q, row.n)
+		if !reached {
+			got = row.n
+		}
+		if got != row.want {
 			t.Errorf("%s: %d", row.why, got)
+		}
+	}
+}
+
+// TestQuantileOfSome: trials that have no value count, and give none.
+func TestQuantileOfSome(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		q    float64
+		want int // 0: never
+	}{{0, 10}, {0.25, 10}, {0.5, 20}, {0.75, 30}, {0.76, 0}, {1, 0}} {
+		if got, reached := chance.Quantile([]int{30, 10, 20}, cmp.Compare[int], row.q, 4); got != row.want || reached != (row.want > 0) {
+			t.Errorf("%v: %d, %v", row.q, got, reached)
 		}
 	}
 }

@@ -222,12 +222,7 @@ func (p Prediction) Finish(q float64) (time.Time, bool) {
 			done = append(done, trial.Finish)
 		}
 	}
-	k := chance.Share(q, len(p.Trials))
-	if k >= len(done) {
-		return time.Time{}, false
-	}
-	slices.SortFunc(done, time.Time.Compare)
-	return done[k], true
+	return chance.Quantile(done, time.Time.Compare, q, len(p.Trials))
 }
 
 // DoneBy returns the share of the trials, from 0 to 1, that were done at an instant: the chance to
@@ -261,16 +256,12 @@ func (p Prediction) halted() (n int) {
 // Peak returns how many resources a share q of all trials had in disruption at once, at most: in so
 // many trials it was never more. It is 0 for a q outside 0 to 1.
 func (p Prediction) Peak(q float64) int {
-	k := chance.Share(q, len(p.Trials))
-	if k >= len(p.Trials) {
-		return 0
-	}
 	peaks := make([]int, len(p.Trials))
 	for i, trial := range p.Trials {
 		peaks[i] = trial.InFlight
 	}
-	slices.Sort(peaks)
-	return peaks[k]
+	most, _ := chance.Quantile(peaks, cmp.Compare[int], q, len(peaks))
+	return most
 }
 
 // why lists what the trial ended with if it was not done.
