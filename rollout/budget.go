@@ -31,6 +31,8 @@ import (
 // MinimumSample targets have shown it, also where the last of them succeeds. Where both are given,
 // each of them holds the version.
 //
+// A version over its budget stays where it is, unless a [Rollback] with OnFailureBudget takes it back.
+//
 // Only a success or an [Override] lets the version go on, never time alone; or another version
 // takes its place. The curve advances meanwhile: once the failures are within the budget again, all
 // targets whose turn has come start, as far as the pools allow.

@@ -191,8 +191,8 @@ func keptRule(t *target, n int32) RuleVerdict {
 func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVerdict, Prospect) {
 	var rules []RuleVerdict
 	if s := w.setbackOf(i, floor); s != nil {
-		for _, rule := range s.rules {
-			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(rule.id)})
+		for _, own := range s.triggers {
+			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(own.rule.id)})
 		}
 	}
 	return append(rules, w.slotRules(i, version)...), prospect(starts)

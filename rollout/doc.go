@@ -151,7 +151,8 @@
 //
 // Versions:
 //
-//   - No edit takes back a version that is current or started. Changing the CreatedAt of a version
+//   - No edit takes back a version that is current or started, except that of its status where a
+//     [Rollback] names the new one, and of that rule itself. Changing the CreatedAt of a version
 //     changes which versions are older than it: publish another id instead.
 //   - A host may take a target back to an older version by a job of its own, one without a run id.
 //     The target stays there while the success of the newer version is listed in Target.Jobs, until

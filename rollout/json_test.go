@@ -37,7 +37,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.VersionCooldown{}, "intervalSeconds!"},
 		{rollout.DeploymentWindow{}, "+Window firstDeploy minimumRemainingMinutes"},
 		{rollout.Retry{}, "maxRetries! backoffSeconds backoffStrategy maxBackoffSeconds retryOnStatuses"},
-		{rollout.Rollback{}, "onJobStatuses onVerificationFailure"},
+		{rollout.Rollback{}, "onJobStatuses onVerificationFailure onVersionStatuses onFailureBudget"},
 		{rollout.Snapshot{}, "resources! environments! deployments! versions! targets! approvals overrides freezes unavailable active deletedResources commands state"},
 		{rollout.Resource{}, "id! name kind identifier version metadata"},
 		{rollout.Environment{}, "id! name metadata"},

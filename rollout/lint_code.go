@@ -159,6 +159,13 @@ const (
 	// so that a retry rule has nothing to try again. Leave the status out of onJobStatuses or out
 	// of retryOnStatuses.
 	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
+	// LintRollbackWithoutBudget, a warning: a rollback rule takes back what is over a failure budget,
+	// and no failure budget governs some of its targets. Add one for them.
+	LintRollbackWithoutBudget LintCode = "rollback_without_budget"
+	// LintRollbackSparesMembers, information: a rollback rule takes back versions, and governs members
+	// of a bracket, of which those that have succeeded keep the version. To have them change, publish
+	// a newer version.
+	LintRollbackSparesMembers LintCode = "rollback_spares_members"
 	// LintFailureBudgetUnreachable, a warning: a failure budget allows as many failures as any
 	// deployment that it governs has targets, or a rate of 100%, or it needs a larger sample than
 	// there are targets, so it never holds anything. Lower maxFailures, maxFailureRate or

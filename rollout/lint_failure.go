@@ -19,6 +19,7 @@ func (l *lint) lookAtFailures() {
 		l.lookAtHold(rule)
 	}
 	l.lookAtFinal()
+	l.lookAtRecalls()
 	for _, rule := range l.w.set.budgets {
 		l.lookAtBudget(rule)
 	}
@@ -197,6 +198,36 @@ func (l *lint) lookAtFinal() {
 		l.addApart(findingOf(own.back, "onJobStatuses"), own.statuses, LintRollbackBeforeRetry, SeverityWarning, *concerned.at(own),
 			fmt.Sprintf("a job that ends as %s has failed for good: %s", own.statuses, again),
 			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", own.statuses))
+	}
+}
+
+// lookAtRecalls finds rollback rules that take back versions, and targets where they never do.
+func (l *lint) lookAtRecalls() {
+	var unbudgeted, spared reaches[*compiledRule]
+	for _, k := range l.kinds {
+		view := l.w.views.list[k.view]
+		for _, rule := range view.rollbacks {
+			if rule.rollback.OnFailureBudget && len(view.budgets) == 0 {
+				unbudgeted.at(rule).merge(reachOf(k.targets))
+			}
+			if !rule.rollback.ofVersions() {
+				continue
+			}
+			for _, i := range k.targets {
+				if l.frameOf[i] != nil {
+					spared.at(rule).add(i)
+				}
+			}
+		}
+	}
+	for _, rule := range unbudgeted.keys {
+		l.add(findingOf(rule, "onFailureBudget"), LintRollbackWithoutBudget, SeverityWarning, *unbudgeted.at(rule),
+			"no failure budget says when too many have failed", "add a failureBudget rule for these targets, or leave onFailureBudget out")
+	}
+	for _, rule := range spared.keys {
+		l.add(findingOf(rule, ""), LintRollbackSparesMembers, SeverityInfo, *spared.at(rule),
+			"they are members of a bracket, and a member that has succeeded keeps its version also when that is taken back",
+			"to have them change, publish a newer version, or keep them out of the policy of this rule")
 	}
 }
 

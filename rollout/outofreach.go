@@ -70,8 +70,9 @@ func (w *work) runsAgain(i, n int32) bool {
 	return (w.undone(i, n, own) || t.outdated && !t.renewed(id)) && w.after(i, n, own).reason != ReasonRetryExhausted
 }
 
-// mayGoBack reports whether the newer version that a target keeps has yet to succeed, and a
-// rollback rule, or the bracket of a member, takes the target back to version n if it goes wrong.
+// mayGoBack reports whether a rollback rule, or the bracket of a member, takes the target back to
+// version n if the newer version that it keeps goes wrong: if that has yet to succeed, or a rule may
+// take it back everywhere.
 func (w *work) mayGoBack(i, n int32) bool {
 	t := &w.targets[i]
 	if w.members[i] {
@@ -79,7 +80,11 @@ func (w *work) mayGoBack(i, n int32) bool {
 	}
 	rules, floor, id := w.viewOf(i).rollbacks, t.floor(), w.version(i, n).ID
 	newer := w.version(i, floor).ID
-	if len(rules) == 0 || !t.busy && !t.verifying() && !w.undone(i, floor, t.latest(newer)) && (!t.outdated || t.renewed(newer)) {
+	if len(rules) == 0 {
+		return false
+	}
+	settled := !t.busy && !t.verifying() && !w.undone(i, floor, t.latest(newer)) && (!t.outdated || t.renewed(newer))
+	if settled && !slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.ofVersions() }) {
 		return false
 	}
 	good := func(job *Job) bool {

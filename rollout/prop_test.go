@@ -71,7 +71,7 @@ func genFleet(t *rapid.T) rollout.Snapshot {
 		for n := range between(t, "versions", 0, 3) {
 			v := rollout.Version{
 				ID: fmt.Sprint("v", n+1), Tag: fmt.Sprint("v", n+1), Deployment: d.ID, CreatedAt: minute(between(t, "created", -6, 6)),
-				Status:   oneOf[rollout.VersionStatus](t, "status", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "paused", "building"),
+				Status:   oneOf[rollout.VersionStatus](t, "status", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "ready", "paused", "building", "rejected"),
 				Priority: oneOf(t, "urgent", 0, 0, 0, 0, 1, -1),
 			}
 			if chance(t, "scoped", 15) {
@@ -160,7 +160,11 @@ func genTarget(t *rapid.T, s rollout.Snapshot, id rollout.TargetID) rollout.Targ
 			{Version: list[1].ID, Status: oneOf(t, "failed", rollout.JobFailure, rollout.JobFailure, rollout.JobSuccessful), Verification: oneOf(t, "and", "", rollout.VerificationFailed), CreatedAt: minute(-6)},
 		}
 		if status := oneOf(t, "way back", "", "", rollout.JobSuccessful, rollout.JobFailure, rollout.JobInProgress); status != "" {
-			target.Jobs = append(target.Jobs, rollout.Job{Version: list[0].ID, Status: status, CreatedAt: minute(-5)})
+			back := rollout.Job{Version: list[0].ID, Status: status, CreatedAt: minute(-5)}
+			if chance(t, "by a plan", 60) {
+				back.Run = strings.Join([]string{id.Resource, id.Environment, id.Deployment, back.Version, "2", "rollback"}, "/")
+			}
+			target.Jobs = append(target.Jobs, back)
 		}
 	}
 	if chance(t, "joined", 20) {
@@ -210,8 +214,11 @@ func genRule(t *rapid.T) rollout.Rule {
 	case "window":
 		return rollout.Rule{DeploymentWindow: genWindow(t)}
 	case "rollback":
-		r := &rollout.Rollback{OnVerificationFailure: chance(t, "on verification", 60)}
-		if !r.OnVerificationFailure || chance(t, "on statuses", 60) {
+		r := &rollout.Rollback{OnVerificationFailure: chance(t, "on verification", 50), OnFailureBudget: chance(t, "on the budget", 40)}
+		if chance(t, "on a version's status", 40) {
+			r.OnVersionStatuses = []rollout.VersionStatus{"rejected"}
+		}
+		if !r.OnVerificationFailure && !r.OnFailureBudget && r.OnVersionStatuses == nil || chance(t, "on statuses", 50) {
 			r.OnJobStatuses = []rollout.JobStatus{rollout.JobFailure}
 		}
 		return rollout.Rule{Rollback: r}
@@ -424,9 +431,13 @@ func TestReference(t *testing.T) {
 		}
 		for range 8 {
 			policies := append(slices.Clone(crowded), genPolicies(t)...)
-			switch uniform(t, "story", 6) {
+			switch uniform(t, "story", 7) {
 			case 1:
 				policies = append(policies, rollout.Policy{Name: "p0", Selector: "true", Rules: []rollout.Rule{{Rollback: &rollout.Rollback{OnJobStatuses: []rollout.JobStatus{rollout.JobFailure}, OnVerificationFailure: true}}}})
+			case 4: // a version is taken back everywhere
+				policies = append(policies, rollout.Policy{Name: "p0", Selector: oneOf(t, "of whom", "true", "environment.name == 'prod'"), Rules: []rollout.Rule{
+					{Rollback: &rollout.Rollback{OnVersionStatuses: []rollout.VersionStatus{"rejected"}, OnFailureBudget: true}}, {FailureBudget: &rollout.FailureBudget{MaxFailures: concurrency.Count(0)}},
+				}})
 			case 2:
 				policies = append(policies, rollout.Policy{Name: "p0", Selector: "environment.name == 'prod'", Rules: []rollout.Rule{{EnvironmentProgression: &rollout.EnvironmentProgression{
 					DependsOnEnvironmentSelector: "environment.name == 'staging'", MinimumSuccessPercentage: pointer(0.0), MaximumAgeHours: pointer[int64](1),
@@ -486,6 +497,13 @@ func TestReference(t *testing.T) {
 					t.Fatalf("reference (-) and plan (+) differ:\n%s\n%v", diff, &world{policies: policies, s: s, now: now})
 				}
 				count(seen, plan)
+				for wait := range plan.Waiting.All() {
+					for _, b := range wait.Blockers {
+						if b.Reason == rollout.ReasonRollbackTriggered {
+							seen["rollback: "+strings.Fields(b.Data.Detail)[0]]++
+						}
+					}
+				}
 				seen["overtaken"] += r.overtaken
 			}
 		}
@@ -493,7 +511,8 @@ func TestReference(t *testing.T) {
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
 		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
-		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen", "curve stands still")
+		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen", "curve stands still",
+		"rollback: failure", "rollback: verification", "rollback: version", "rollback: over", "rollback: taken")
 }
 
 // TestReferenceSlots compares them where many hold something in pools that overlap: by a lease in

@@ -653,10 +653,10 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 	versions := r.versions(t.Deployment)
 	list := jobs(t)
 	failed := slices.IndexFunc(list, func(j rollout.Job) bool { return j.Version == version })
-	if failed < 0 {
-		return nil
-	}
 	for _, older := range list[failed+1:] {
+		if failed < 0 {
+			break
+		}
 		if place(versions, older.Version) > place(versions, version) {
 			return nil // it is itself a way back
 		}
@@ -665,13 +665,30 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 		return job.Status.Terminal() && slices.Contains(rule.Rollback.OnJobStatuses, job.Status) || rule.Rollback.OnVerificationFailure && job.Verification == rollout.VerificationFailed
 	}
 	s := &setback{state: "none"}
+	wentBack, forJob := false, false // a plan took the target back, and the job itself was the reason
+	for k := failed - 1; k >= 0; k-- {
+		if at := place(versions, list[k].Version); at >= 0 && at < place(versions, version) {
+			wentBack = strings.HasSuffix(list[k].Run, "/rollback")
+			break
+		}
+	}
 	for _, rule := range rules {
-		if rule.Rollback != nil && triggers(rule, list[failed]) && r.override(rule.id, version, t) == nil {
+		forJob = forJob || rule.Rollback != nil && failed >= 0 && triggers(rule, list[failed])
+	}
+	for _, rule := range rules {
+		if rule.Rollback == nil || r.override(rule.id, version, t) != nil {
+			continue
+		}
+		everywhere := len(rule.Rollback.OnVersionStatuses) > 0 || rule.Rollback.OnFailureBudget
+		if failed >= 0 && triggers(rule, list[failed]) || r.recalled(rule, t, version, rules) || everywhere && wentBack && !forJob {
 			s.rules = append(s.rules, rule.id)
 		}
 	}
-	if len(s.rules) == 0 {
-		return nil
+	if len(s.rules) == 0 || failed < 0 {
+		if len(s.rules) == 0 {
+			return nil
+		}
+		return s
 	}
 	if s.end = list[failed].CompletedAt; s.end.IsZero() {
 		s.end = list[failed].CreatedAt
@@ -688,17 +705,34 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 		}
 	}
 	for _, job := range list[failed+1:] {
-		bad := slices.ContainsFunc(rules, func(rule namedRule) bool { return rule.Rollback != nil && triggers(rule, job) })
+		bad := slices.ContainsFunc(rules, func(rule namedRule) bool {
+			return rule.Rollback != nil && (triggers(rule, job) || r.recalled(rule, t, job.Version, rules))
+		})
 		if job.Status == rollout.JobSuccessful && job.Version != version && !bad && place(versions, job.Version) >= 0 {
 			s.to, s.state = job.Version, "due"
 			return s
 		}
 	}
-	if current := currentOf(t); current != version && place(versions, current) >= 0 &&
+	recalled := func(id string) bool {
+		return slices.ContainsFunc(rules, func(rule namedRule) bool { return rule.Rollback != nil && r.recalled(rule, t, id, rules) })
+	}
+	if current := currentOf(t); current != version && place(versions, current) >= 0 && !recalled(current) &&
 		!slices.ContainsFunc(list, func(j rollout.Job) bool { return j.Status == rollout.JobSuccessful && j.Version == current }) {
 		s.to, s.state = current, "due"
 	}
 	return s
+}
+
+// recalled reports whether a rule of rollback takes a version back wherever it is.
+func (r *reference) recalled(rule namedRule, t rollout.Target, id string, rules []namedRule) bool {
+	at := slices.IndexFunc(r.versions(t.Deployment), func(v rollout.Version) bool { return v.ID == id })
+	if at < 0 {
+		return false
+	}
+	v := r.versions(t.Deployment)[at]
+	return slices.Contains(rule.Rollback.OnVersionStatuses, v.Status) || rule.Rollback.OnFailureBudget && slices.ContainsFunc(rules, func(other namedRule) bool {
+		return other.FailureBudget != nil && r.override(other.id, id, t) == nil && r.overBudget(other, v, t.Environment)
+	})
 }
 
 // setBack says what happens to a target whose version went wrong.

@@ -155,6 +155,8 @@ func valuesOf() map[string]values {
 		"rollback": {
 			"onJobStatuses":         {list(`["failure"]`), list("[]", `["odd"]`, `["successful"]`)},
 			"onVerificationFailure": {list("true"), list("false")},
+			"onVersionStatuses":     {list(`["rejected"]`), list("[]", `["ready"]`, `["paused"]`, `[""]`)},
+			"onFailureBudget":       {list("true"), list("false")},
 		},
 	}
 	whole := map[string]string{
@@ -613,6 +615,8 @@ func TestEveryFault(t *testing.T) {
 		{"fewer than none", one(`"retry":{"maxRetries":-1}`)},
 		{"nothing to roll back on", one(`"rollback":{}`)},
 		{"a success to roll back on", one(`"rollback":{"onJobStatuses":["successful"]}`)},
+		{"a version without status to roll back on", one(`"rollback":{"onVersionStatuses":[""]}`)},
+		{"a version to roll back on that stays", one(`"rollback":{"onVersionStatuses":["paused"]}`)},
 
 		{"an empty window", one(`"deploymentWindow":{"gap":"odd","overlap":"odd","timezone":"Local","firstDeploy":"odd","minimumRemainingMinutes":-1}`)},
 		{"windows of two shapes", one(`"deploymentWindow":{"rrule":"FREQ=DAILY","from":"2025-01-01T00:00:00Z","timezone":"Mars/Olympus"}`)},

@@ -7,39 +7,72 @@ import (
 	"github.com/tranche-dev/tranche/internal/runid"
 )
 
-// Rollback takes a target back to the version that succeeded there before when its newest job goes
-// wrong. Outside brackets the plan then holds a start with [PurposeRollback], which runs once and
-// is never taken back itself. The version that went wrong stays denied on the target. A newer
-// version may still start, and an [Override] of the rule, as the operator's command, lifts the
-// denial. The first failure counts: what a retry rule would repeat is taken back, and retry rules
-// are not asked while the version is denied. Neither windows nor curves delay a rollback; a
-// [Freeze] does, unless its FinishBegun is set.
+// Rollback takes a target back to the version that succeeded there before, when the newest job of
+// what it has or has begun goes wrong, or when that version is taken back everywhere. Outside
+// brackets the plan then holds a start with [PurposeRollback], which runs once and is never taken
+// back itself. The version stays denied on the target. A newer version may still start, and an
+// [Override] of the rule, as the operator's command, lifts the denial. The first failure counts: what
+// a retry rule would repeat is taken back, and retry rules are not asked while the version is denied.
+// Neither windows nor curves delay a rollback, and it comes before every other start; only the pools,
+// a job that is still at work on the target, and a [Freeze] without FinishBegun do.
+//
+// OnJobStatuses and OnVerificationFailure look at one target, and take only that target back.
+// OnVersionStatuses and OnFailureBudget look at the version, and take back all targets of the rule
+// that have or have begun it, also those where it succeeded. They act for as long as the version has
+// the status or is over the budget; a target that went back before that was over stays where it is.
+// To bring the version there again, override the rule. The targets of the override then start at
+// once, as far as the pools allow, because they had their turn in the curve before. A new version
+// with the same content has a curve of its own.
 //
 // The target goes back to the version of the newest earlier job that succeeded and does not itself
-// trigger a rollback rule, as one whose verification failed may. If no such job is listed, the
-// target goes back to [Target.Current], unless that is the version that went wrong, or a listed
-// success of it triggers a rollback rule. So keep the newest such job of the versions before: with
-// neither there is nothing to go back to, and the verdict says so. Once it is there, the target
-// keeps that version as any other: a later job of it that fails is repeated with [PurposeDeploy].
-// Nothing is asked about that version, which ran there before: it may have been paused or withdrawn
-// since, and its targetSelector may leave the target out by now, as after the target was relabelled.
-// Nor is asked what other deployments need, see [VersionDependency]. In a bracket a job that goes
-// wrong is a final failure, and onMemberFailure decides. (Rollback rule of ctrlplane.)
+// trigger a rollback rule, as one whose verification failed may, or one whose version is taken back
+// as well. If no such job is listed, the target goes back to [Target.Current], unless that is the
+// version that went wrong, a listed success of it triggers a rollback rule, or it is taken back as
+// well. So keep the newest such job of the versions before: with neither there is nothing to go back
+// to, and the verdict says so. The same holds for a target that runs the version without a job of it.
+// Once it is there, the target keeps that version as any other: a later job of it that fails is
+// repeated with [PurposeDeploy]. Nothing is asked about that version, which ran there before: it may
+// have been paused or withdrawn since, and its targetSelector may leave the target out by now, as
+// after the target was relabelled. Nor is asked what other deployments need, see [VersionDependency].
 //
-// At least one of the two fields must be set.
+// In a bracket a job that goes wrong is a final failure, and onMemberFailure decides. So is any job
+// that has not succeeded of a version that is taken back. A member that has succeeded keeps its
+// version, since only an execution may change it: publish a newer version, which opens a group.
+// (Rollback rule of ctrlplane, which knows OnJobStatuses and OnVerificationFailure; the two others
+// are what people ask of rollouts whose failures show late.)
+//
+// At least one of the four fields must be set.
 type Rollback struct {
 	OnJobStatuses         []JobStatus `json:"onJobStatuses,omitempty"`         // statuses of ended jobs that trigger the rule
 	OnVerificationFailure bool        `json:"onVerificationFailure,omitempty"` // a failed verification triggers it, too
+
+	// OnVersionStatuses are statuses of a version, such as "rejected", by which an operator takes it
+	// back. Neither ready nor paused may be among them: with these a version stays where it is.
+	OnVersionStatuses []VersionStatus `json:"onVersionStatuses,omitempty"`
+
+	// OnFailureBudget takes back a version that is over a [FailureBudget] that governs the target, of
+	// whatever policy; an override of the budget's rule counts.
+	OnFailureBudget bool `json:"onFailureBudget,omitempty"`
 }
 
 // Validate reports every fault, joined, each a *[FieldError].
 func (r Rollback) Validate() error {
 	var f faults
-	if len(r.OnJobStatuses) == 0 && !r.OnVerificationFailure {
-		f.add("onJobStatuses", CodeRequired, nil, "nothing triggers the rule: name at least one status, or set onVerificationFailure").reading("onVerificationFailure")
+	if len(r.OnJobStatuses) == 0 && !r.OnVerificationFailure && len(r.OnVersionStatuses) == 0 && !r.OnFailureBudget {
+		f.add("onJobStatuses", CodeRequired, nil, "nothing triggers the rule: name at least one status, here or in onVersionStatuses, or set onVerificationFailure or onFailureBudget").
+			reading("onVerificationFailure", "onVersionStatuses", "onFailureBudget")
 	}
 	for i, status := range r.OnJobStatuses {
 		f.failure(fmt.Sprintf("onJobStatuses[%d]", i), status)
+	}
+	for i, status := range r.OnVersionStatuses {
+		path := fmt.Sprintf("onVersionStatuses[%d]", i)
+		switch status {
+		case "":
+			f.add(path, CodeRequired, nil, "must be a status of versions, such as rejected")
+		case VersionReady, VersionPaused:
+			f.add(path, CodeOutOfRange, status, "must be a status by which a version is taken back: one that is %s stays where it is", status)
+		}
 	}
 	return f.err()
 }
@@ -48,18 +81,28 @@ func (r *Rollback) triggeredBy(job *Job) bool {
 	return slices.Contains(r.OnJobStatuses, job.Status) || r.OnVerificationFailure && job.Verification == VerificationFailed
 }
 
+// ofVersions reports whether the rule takes back versions, and not only single targets.
+func (r *Rollback) ofVersions() bool { return len(r.OnVersionStatuses) > 0 || r.OnFailureBudget }
+
 // setback is what the rollback rules say about the version that a target has or has begun.
 type setback struct {
-	rules  []*compiledRule // those that are triggered
-	failed *Job            // the one that triggered it
-	to     int32           // number of the version to go back to; none if nothing succeeded before
-	done   bool            // the revert succeeded: the target runs to
-	stuck  bool            // the revert failed
-	active bool            // the revert is under way
+	triggers []trigger // of the rules that are triggered
+	last     *Job      // the newest of the version; nil if none is listed
+	to       int32     // number of the version to go back to; none if nothing succeeded before
+	done     bool      // the revert succeeded: the target runs to
+	stuck    bool      // the revert failed
+	active   bool      // the revert is under way
 }
 
-// setbackOf judges the newest job of version n on target i. n is the floor of the target: no job is
-// of a newer version. It returns nil if the job triggers no rule.
+// trigger is why a rule denies a version on a target.
+type trigger struct {
+	rule *compiledRule
+	why  string
+	on   []Condition // what can change it; nil: an operator or another version
+}
+
+// setbackOf judges version n on target i, and its newest job there. n is the floor of the target: no
+// job is of a newer version. It returns nil if no rule is triggered.
 func (w *work) setbackOf(i, n int32) *setback {
 	rules := w.viewOf(i).rollbacks
 	if len(rules) == 0 || n < 0 {
@@ -69,47 +112,109 @@ func (w *work) setbackOf(i, n int32) *setback {
 	versions := &w.versions[t.deployment]
 	id := versions.list[n].ID
 	jobs := t.history()
-	failed := jobs.index(func(job *Job) bool { return job.Version == id })
-	if failed < 0 || runid.IsRollback(jobs.at(failed).Run) {
+	last := jobs.index(func(job *Job) bool { return job.Version == id })
+	if last >= 0 && runid.IsRollback(jobs.at(last).Run) {
 		return nil
 	}
-	s := &setback{failed: jobs.at(failed), to: none}
-	for _, rule := range rules {
-		if rule.rollback.triggeredBy(s.failed) && w.overriddenAt(rule.id, i, n) == nil {
-			s.rules = append(s.rules, rule)
-		}
+	revert := last - 1
+	for revert >= 0 && versions.number(jobs.at(revert).Version) < 0 { // younger jobs, oldest first: the first one of an older version is the revert
+		revert--
 	}
-	if len(s.rules) == 0 {
+	var newest *Job
+	if last >= 0 {
+		newest = jobs.at(last)
+	}
+	triggers := w.triggersOf(i, n, newest, revert >= 0 && runid.IsRollback(jobs.at(revert).Run))
+	if len(triggers) == 0 {
 		return nil
 	}
-	for k := failed - 1; k >= 0; k-- { // younger jobs, oldest first: the first one of an older version is the revert
-		job := jobs.at(k)
-		if back := versions.number(job.Version); back >= 0 {
-			s.to = back
-			switch {
-			case !job.Status.Terminal():
-				s.active = true
-			case job.Status == JobSuccessful:
-				s.done = true
-			default:
-				s.stuck = true
-			}
-			return s
-		}
+	s := &setback{triggers: triggers, last: newest, to: none}
+	switch {
+	case last < 0:
+	case revert >= 0:
+		job := jobs.at(revert)
+		s.to, s.active, s.done = versions.number(job.Version), !job.Status.Terminal(), job.Status == JobSuccessful
+		s.stuck = !s.active && !s.done
+	default:
+		s.to = w.before(i, n, last)
 	}
-	for k := failed + 1; k < jobs.len(); k++ {
+	return s
+}
+
+// before returns the version that target i goes back to from version n, whose newest job is last.
+func (w *work) before(i, n int32, last int) int32 {
+	t := &w.targets[i]
+	rules, versions, jobs := w.viewOf(i).rollbacks, &w.versions[t.deployment], t.history()
+	recalled := func(n int32) bool {
+		return slices.ContainsFunc(rules, func(rule *compiledRule) bool { return w.recalled(rule, i, n).rule != nil })
+	}
+	for k := last + 1; k < jobs.len(); k++ {
 		job := jobs.at(k)
-		if job.Status == JobSuccessful && job.Version != id && !slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) }) {
-			if s.to = versions.number(job.Version); s.to >= 0 {
-				return s
-			}
+		if job.Status != JobSuccessful || job.Version == versions.list[n].ID || slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) }) {
+			continue
+		}
+		if to := versions.number(job.Version); to >= 0 && !recalled(to) {
+			return to
 		}
 	}
 	succeeded := func(job Job) bool { return job.Status == JobSuccessful && versions.number(job.Version) == t.current }
-	if n != t.current && t.current >= 0 && !slices.ContainsFunc(t.Jobs, succeeded) {
-		s.to = t.current // a host that prunes its jobs says what is current; a job that is listed and no good was looked at above
+	if n != t.current && t.current >= 0 && !slices.ContainsFunc(t.Jobs, succeeded) && !recalled(t.current) {
+		return t.current // a host that prunes its jobs says what is current; a job that is listed and no good was looked at above
 	}
-	return s
+	return none
+}
+
+// triggersOf returns what triggers rollback rules on target i for version n, of which last is the
+// newest job, if there is one; back: after which a rollback was started.
+func (w *work) triggersOf(i, n int32, last *Job, back bool) (list []trigger) {
+	rules := w.viewOf(i).rollbacks
+	byJob := func(rule *compiledRule) bool { return last != nil && rule.rollback.triggeredBy(last) }
+	back = back && !w.members[i] && !slices.ContainsFunc(rules, byJob) // else the rollback was for the job
+	keeps := w.members[i] && (last == nil || last.Status == JobSuccessful)
+	for _, rule := range rules {
+		if w.overriddenAt(rule.id, i, n) != nil {
+			continue
+		}
+		var own trigger
+		if !keeps && !byJob(rule) { // else it need not be asked, nor what may change its answer
+			own = w.recalled(rule, i, n)
+		}
+		if back {
+			own.on = nil // the target stays where it is, whatever succeeds elsewhere
+		}
+		switch {
+		case byJob(rule) && last.Verification == VerificationFailed:
+			list = append(list, trigger{rule: rule, why: "verification failed"})
+		case byJob(rule):
+			list = append(list, trigger{rule: rule, why: string(last.Status)})
+		case own.rule != nil:
+			list = append(list, own)
+		case back && rule.rollback.ofVersions():
+			list = append(list, trigger{rule: rule, why: "taken back before"})
+		}
+	}
+	return list
+}
+
+// recalled returns why a rule takes version n back, on target i as on the others that it governs. Its
+// rule is nil if it does not.
+func (w *work) recalled(rule *compiledRule, i, n int32) trigger {
+	if v := w.version(i, n); slices.Contains(rule.rollback.OnVersionStatuses, v.Status) {
+		return trigger{rule: rule, why: "version " + string(v.Status)}
+	}
+	if !rule.rollback.OnFailureBudget {
+		return trigger{}
+	}
+	t := &w.targets[i]
+	for _, budget := range w.viewOf(i).budgets {
+		if w.overriddenAt(budget.id, i, n) != nil {
+			continue
+		}
+		if own := w.budget(budget, t.environment, t.deployment, n); own.verdict.Reason != "" {
+			return trigger{rule, "over failureBudget " + budget.id, own.verdict.On}
+		}
+	}
+	return trigger{}
 }
 
 // keeps returns the number of the version that the target keeps, or is on its way back to; none if
@@ -129,23 +234,20 @@ func (s *setback) keeps(t *target, floor int32) int32 {
 // blockers returns all that stands in the way of the version that went wrong: the rules, and a job
 // that is in progress. An operator who lets the version past the rules would wait for that job.
 func (s *setback) blockers(w *work, t *target) []Verdict {
-	verdict := Verdict{
-		Status: Denied, Reason: ReasonRollbackTriggered,
-		On:   []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}},
-		Data: &Data{Detail: string(s.failed.Status)},
-	}
-	if s.failed.Verification == VerificationFailed {
-		verdict.Data.Detail = "verification failed"
-	}
-	if s.to >= 0 {
-		verdict.Data.Names = []string{w.versions[t.deployment].list[s.to].ID}
-	}
+	reason := ReasonRollbackTriggered
 	if s.stuck {
-		verdict.Reason = ReasonRollbackFailed
+		reason = ReasonRollbackFailed
 	}
-	all := make([]Verdict, len(s.rules))
-	for k, rule := range s.rules {
-		all[k], all[k].Rule = verdict, rule.id
+	var names []string
+	if s.to >= 0 {
+		names = []string{w.versions[t.deployment].list[s.to].ID}
+	}
+	all := make([]Verdict, len(s.triggers))
+	for k, own := range s.triggers {
+		if own.on == nil {
+			own.on = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
+		}
+		all[k] = Verdict{Status: Denied, Reason: reason, Rule: own.rule.id, On: own.on, Data: &Data{Detail: own.why, Names: names}}
 	}
 	if t.busy {
 		all = append(all, busy(t))
@@ -180,7 +282,7 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 			w.waitWithOlder(i, s.to, versions[s.to].ID, frozen)
 			break
 		}
-		c := w.offer(i, s.to, s.failed.end(), 0)
+		c := w.offer(i, s.to, s.last.end(), 0)
 		c.revert = true
 	}
 	return true
@@ -192,14 +294,15 @@ func (t *target) verifying() bool {
 }
 
 // failedBy reports whether a rollback rule counts an ended run of a bracket's member as a failure
-// that no retry mends, and whether a run that succeeded has yet to be judged.
+// that no retry mends, and whether a run that succeeded has yet to be judged. A run that succeeded
+// stays a success, whatever becomes of its version later.
 func (w *work) failedBy(i int32, job *Job) (final, judging bool) {
 	n := w.number(i, job.Version)
 	for _, rule := range w.viewOf(i).rollbacks {
 		if w.overriddenAt(rule.id, i, n) != nil {
 			continue
 		}
-		final = final || rule.rollback.triggeredBy(job)
+		final = final || rule.rollback.triggeredBy(job) || job.Status != JobSuccessful && n >= 0 && w.recalled(rule, i, n).rule != nil
 		judging = judging || rule.rollback.OnVerificationFailure && job.Status == JobSuccessful && job.Verification.undecided()
 	}
 	return final, judging

@@ -34,6 +34,8 @@ func TestRulesDecode(t *testing.T) {
 			rollout.Rule{DeploymentWindow: &rollout.DeploymentWindow{Window: clock.Window{Weekly: &clock.Weekly{Days: []string{"mon"}, Start: "22:00", End: "04:00", EveryWeeks: 2}, Anchor: "2025-01-06T09:00"}}}},
 		{`{"deploymentWindow":{"from":"2025-01-01T00:00:00Z","until":"2025-01-02T00:00:00Z"}}`,
 			rollout.Rule{DeploymentWindow: &rollout.DeploymentWindow{Window: clock.Window{From: t0, Until: t0.AddDate(0, 0, 1)}}}},
+		{`{"rollback":{"onVersionStatuses":["rejected"],"onFailureBudget":true}}`,
+			rollout.Rule{Rollback: &rollout.Rollback{OnVersionStatuses: []rollout.VersionStatus{"rejected"}, OnFailureBudget: true}}},
 		{`{"rollback":{"onJobStatuses":["failure"],"onVerificationFailure":true}}`,
 			rollout.Rule{Rollback: &rollout.Rollback{OnJobStatuses: []rollout.JobStatus{"failure"}, OnVerificationFailure: true}}},
 	} {
@@ -104,6 +106,7 @@ func TestBadRules(t *testing.T) {
 		{"a phase without anchor", policy(`{"deploymentWindow":{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO;BYHOUR=9","durationMinutes":60}}`), []string{"anchor_required rules[0].deploymentWindow.anchor: "}},
 		{"no length", policy(`{"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=9"}}`), []string{"duration_invalid rules[0].deploymentWindow.durationMinutes: "}},
 		{"a rollback that nothing triggers", policy(`{"rollback":{}}`), []string{"required rules[0].rollback.onJobStatuses: nothing triggers"}},
+		{"a rollback of a version that stays where it is", policy(`{"rollback":{"onVersionStatuses":["rejected","ready","paused",""]}}`), []string{`out_of_range rules[0].rollback.onVersionStatuses[1]: "ready": must be a status by which a version is taken back`, `out_of_range rules[0].rollback.onVersionStatuses[2]: "paused"`, `required rules[0].rollback.onVersionStatuses[3]: must be a status of versions`}},
 		{"a rollback on what is none", policy(`{"rollback":{"onJobStatuses":["successful","inProgress"]}}`), []string{`conflict rules[0].rollback.onJobStatuses[0]: "successful"`, `unknown_value rules[0].rollback.onJobStatuses[1]: "inProgress": is not a status of an ended job, such as failure, cancelled, skipped, invalidJobAgent, invalidIntegration or externalRunNotFound`}},
 	} {
 		checkFaults(t, row.why, row.in, row.want)

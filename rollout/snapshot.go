@@ -178,8 +178,8 @@ type VersionDependency struct {
 	VersionSelector string `json:"versionSelector"` // required: CEL on the other deployment's version, such as version.tag == 'v2'
 }
 
-// VersionStatus says whether a version may be deployed. A status that is not listed here, the empty
-// one included, may not.
+// VersionStatus says whether a version may be deployed. One with a status that is not listed here,
+// the empty one included, may not. Where it runs it stays, unless a [Rollback] names the status.
 type VersionStatus string
 
 const (

@@ -47,8 +47,8 @@ const (
 	ReasonRolloutNotStarted        Reason = "rollout_not_started"        // pending: an approval or a progression is missing, so the curve has no start
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until; without it, once the freezes in On, which stop its curve, are lifted
 	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows; On has the freezes too, if it would come but for their time
-	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target
-	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: the version went wrong on the target, and the rollback failed
+	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target, or is taken back everywhere
+	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: as rollback_triggered, and the rollback failed
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left; Rule is empty if there is no retry rule, and so no second attempt
 	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
@@ -100,7 +100,7 @@ type Verdict struct {
 //	window_closed, window_too_short       Names: the members that the window holds, if an override lets others of the execution past it; Detail: why it never opens, if so
 //	rollout_not_due                       Position and Population
 //	rollout_overflow                      Position; Detail: what overflows
-//	rollback_triggered, rollback_failed   Names: the version to go back to, if there is one; Detail: the status of the job, or that its verification failed
+//	rollback_triggered, rollback_failed   Names: the version to go back to, if there is one; Detail: the status of the job, that its verification failed, the status of the version, the failureBudget that it exceeds, or that it was taken back before
 //	retry_backoff, retry_exhausted        Attempt: how many attempts have failed; Allowed: how many there may be
 //	slot_keys_full                        Names: the pool of the target
 //	slot_paused                           Detail: that it is the rate of the pool, and not its limit, if so

@@ -101,6 +101,67 @@ func ExampleWorld_every() {
 	// done at 12:08:00
 }
 
+// What becomes of a version that only fails on some nodes? Here the third failure exceeds the budget:
+// it goes no further, and the nodes that have it go back to the version before, one after the other.
+func ExampleWorld_rollback() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`{"name": "agents", "selector": "true", "rules": [
+		{"id": "curve", "gradualRollout": {"rolloutType": "linear", "timeScaleInterval": 300}},
+		{"id": "budget", "failureBudget": {"maxFailures": 2}},
+		{"id": "back", "rollback": {"onFailureBudget": true}},
+		{"id": "nodes", "resourceConcurrency": {"groupSelector": "true", "limit": 1}}]}`), env)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fleet := rollout.Snapshot{
+		Environments: []rollout.Environment{{ID: "prod"}},
+		Deployments:  []rollout.Deployment{{ID: "agent"}},
+		Versions: []rollout.Version{
+			{ID: "v1", Deployment: "agent", Status: rollout.VersionReady, CreatedAt: noon.Add(-time.Hour)},
+			{ID: "v2", Deployment: "agent", Status: rollout.VersionReady, CreatedAt: noon},
+		},
+	}
+	for k := range 8 {
+		id := fmt.Sprintf("node-%d", k)
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
+		fleet.Targets = append(fleet.Targets, rollout.Target{
+			TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "agent"},
+			Jobs:     []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: noon.Add(-time.Hour)}},
+		})
+	}
+	timeline, err := rollouttest.World{
+		Policies: set, Fleet: fleet, Start: noon,
+		Job: func(start rollout.Start, _ int) rollouttest.Outcome {
+			if start.Version == "v2" && slices.Contains([]string{"node-1", "node-2", "node-3"}, start.Resource) {
+				return rollouttest.Outcome{After: 2 * time.Minute, Status: rollout.JobFailure}
+			}
+			return rollouttest.Outcome{After: 3 * time.Minute}
+		},
+	}.Run(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(timeline.Chart(time.Minute))
+	fmt.Println(timeline.Left[4])
+	fmt.Println(timeline.Left[5])
+	// Output:
+	// 1m = 1 column, from 2026-03-10 12:00:00
+	// a agent  # several  - slot held
+	//        +0s       +10m      +20m      +30m      +40m      +50m
+	// node-7 aaa................................aaa...............
+	// node-6 .....aaa..............................aaa............
+	// node-3 ..........aa.............................aaa.........
+	// node-0 ...............aaa..........................aaa......
+	// node-4 ....................aaa........................aaa...
+	// node-1 .........................aa.......................aaa
+	// node-2 ..............................aaaaa..................
+	// node-4 / prod / agent: v2 waits: rollback_triggered (back to v1): over failureBudget budget, waits for an operator's override or a version of agent
+	// node-5 / prod / agent: v2 waits: failure_budget_exceeded (3 targets failed, 2 may: node-1, node-2, node-3), waits for an operator's override or a version of agent or successes of agent v2 in prod
+}
+
 // When is it done? Every job takes as long as one of the past ones, drawn at random: most took
 // three minutes, one in four took ten.
 func ExampleForecast() {
