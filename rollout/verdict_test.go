@@ -226,10 +226,10 @@ func forms() map[rollout.Reason]string {
 		"window_closed":                "pending ! |pending - config", // one that never opens
 		"window_too_short":             "pending ! |pending - config",
 		"rollout_not_started":          "pending ? approval|pending ? job|pending ? approval,job|pending - config|pending ? config,job|pending ? approval,config|pending ? approval,config,job",
-		"rollout_not_due":              "pending ! |pending - freeze",            // whose end nobody knows
-		"rollout_overflow":             "denied - config|denied - config,freeze", // whose time would be enough
-		"rollback_triggered":           "denied - operator,version",
-		"rollback_failed":              "denied - operator,version",
+		"rollout_not_due":              "pending ! |pending - freeze",                             // whose end nobody knows
+		"rollout_overflow":             "denied - config|denied - config,freeze",                  // whose time would be enough
+		"rollback_triggered":           "denied - operator,version|denied - job,operator,version", // over a budget: a success may mend that
+		"rollback_failed":              "denied - operator,version|denied - job,operator,version",
 		"retry_backoff":                "pending ! ",
 		"retry_exhausted":              "denied - operator,version",
 		"target_busy":                  "denied - job",

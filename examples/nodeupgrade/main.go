@@ -129,7 +129,7 @@ func run(args []string, out io.Writer) error {
 	if o.forecast > 0 {
 		samples := releases.outcomes()
 		delete(samples, o.fail) // a deployment without samples follows world.Job, which lets it fail
-		p, err := rollouttest.Forecast(ctx, world, samples, o.forecast, o.seed)
+		p, err := rollouttest.Forecast(ctx, world, rollouttest.Samples{Jobs: samples}, o.forecast, o.seed)
 		if err != nil {
 			return err
 		}

@@ -49,7 +49,7 @@ func BenchmarkForecast(b *testing.B) {
 			samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(9)}, {After: minutes(20)}}}
 			const trials = 10
 			for b.Loop() {
-				prediction, err := rollouttest.Forecast(b.Context(), world, samples, trials, 1)
+				prediction, err := rollouttest.Forecast(b.Context(), world, rollouttest.Samples{Jobs: samples}, trials, 1)
 				if err != nil || prediction.Halted() != 0 {
 					b.Fatalf("%v\n%s", err, prediction)
 				}

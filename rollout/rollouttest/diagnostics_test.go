@@ -50,7 +50,7 @@ const (
 func TestForecastDiagnoses(t *testing.T) {
 	t.Parallel()
 	samples := map[string][]rollouttest.Outcome{"web": {{After: minutes(3)}, {After: minutes(4)}, {After: minutes(5), Status: "sucessful"}}}
-	p, err := rollouttest.Forecast(t.Context(), misspelt(t), samples, 20, 1)
+	p, err := rollouttest.Forecast(t.Context(), misspelt(t), rollouttest.Samples{Jobs: samples}, 20, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,9 @@
 // the jobs and verifications that are in progress then end as [World].Job or the samples of a
 // forecast say.
 //
+// People who approve are in the Fleet, if it is known when they do, or answer by [World].Approval once
+// they are asked; a forecast draws their answers from [Samples], too.
+//
 // [Explore] runs a world once for every job that may fail or hang, or for every two of them, and says
 // what that holds up and what it leaves in disruption. [World.With] is the world with such faults, to
 // see its timeline. Set [World].Every for a host that polls, to see what it loses by that; then it

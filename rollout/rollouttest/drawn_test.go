@@ -22,7 +22,7 @@ import (
 
 // TestDrawnWorlds runs worlds that nobody thought of: every kind of rule with every setting in any
 // company, fleets with joiners, leavers, changed labels and nodes that are down, versions that are
-// published, scoped and withdrawn, overrides, freezes that end, are lifted or stay, and jobs that fail,
+// published, scoped, withdrawn and taken back, overrides, freezes that end, are lifted or stay, and jobs that fail,
 // hang or do not pass their checks.
 // A world checks every plan against the invariants, that nothing happens before Next, and that
 // planning again starts nothing. On top of that it is the same through a planner and a store, and
@@ -365,7 +365,8 @@ func (d drawn) retry() string {
 }
 
 func (d drawn) rollback() string {
-	return `"rollback":{` + d.of(`"onJobStatuses":["failure"]`, `"onVerificationFailure":true`, `"onJobStatuses":["failure","cancelled"],"onVerificationFailure":true`) + `}`
+	return `"rollback":{` + d.of(`"onJobStatuses":["failure"]`, `"onVerificationFailure":true`, `"onJobStatuses":["failure","cancelled"],"onVerificationFailure":true`,
+		`"onVersionStatuses":["building"]`, `"onFailureBudget":true`, `"onVersionStatuses":["building"],"onFailureBudget":true,"onJobStatuses":["failure"]`) + `}`
 }
 
 func (d drawn) world(set *rollout.PolicySet, policies []rollout.Policy) rollouttest.World {

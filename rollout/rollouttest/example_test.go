@@ -101,6 +101,38 @@ func ExampleWorld_every() {
 	// done at 12:08:00
 }
 
+// When is it done if somebody has to approve? Two of three times the answer came within the hour.
+func ExampleForecast_approvals() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`{"name": "one at a time, approved", "selector": "true", "rules": [
+		{"id": "ok", "anyApproval": {"minApprovals": 1}},
+		{"id": "nodes", "resourceConcurrency": {"groupSelector": "true", "limit": 1}}]}`), env)
+	if err != nil {
+		log.Fatal(err)
+	}
+	samples := rollouttest.Samples{
+		Jobs:      map[string][]rollouttest.Outcome{"kubelet": {{After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 10 * time.Minute}}},
+		Approvals: map[string][]rollouttest.Answer{"prod": {{After: 20 * time.Minute}, {After: time.Hour}, {After: 16 * time.Hour}}},
+	}
+	prediction, err := rollouttest.Forecast(context.Background(), rollouttest.World{Policies: set, Fleet: exampleFleet()}, samples, 200, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, q := range []float64{0.25, 0.5, 0.9} {
+		at, _ := prediction.Finish(q)
+		fmt.Printf("%.0f%% of the trials are done by %s\n", 100*q, at.Format("Jan _2 15:04"))
+	}
+	fmt.Printf("done today: %.0f%%\n", 100*prediction.DoneBy(noon.Add(12*time.Hour)))
+	// Output:
+	// 25% of the trials are done by Mar 10 12:33
+	// 50% of the trials are done by Mar 10 13:13
+	// 90% of the trials are done by Mar 11 04:13
+	// done today: 65%
+}
+
 // What becomes of a version that only fails on some nodes? Here the third failure exceeds the budget:
 // it goes no further, and the nodes that have it go back to the version before, one after the other.
 func ExampleWorld_rollback() {
@@ -167,7 +199,7 @@ func ExampleWorld_rollback() {
 func ExampleForecast() {
 	world := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
 	past := map[string][]rollouttest.Outcome{"kubelet": {{After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 3 * time.Minute}, {After: 10 * time.Minute}}}
-	prediction, err := rollouttest.Forecast(context.Background(), world, past, 1000, 1)
+	prediction, err := rollouttest.Forecast(context.Background(), world, rollouttest.Samples{Jobs: past}, 1000, 1)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -188,7 +220,7 @@ func ExampleForecast_compare() {
 	for k := range predictions {
 		world := rollouttest.World{Policies: exampleSetOf(k + 1), Fleet: exampleFleet()}
 		var err error
-		if predictions[k], err = rollouttest.Forecast(context.Background(), world, past, 1000, 1); err != nil {
+		if predictions[k], err = rollouttest.Forecast(context.Background(), world, rollouttest.Samples{Jobs: past}, 1000, 1); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -244,7 +276,7 @@ func ExamplePrediction_About() {
 	fleet.Targets[1].Jobs = []rollout.Job{{Run: "a", Version: "v2", Status: rollout.JobFailure, CreatedAt: noon, CompletedAt: noon.Add(5 * time.Minute)}}
 	world := rollouttest.World{Policies: exampleSet(), Fleet: fleet, Start: noon.Add(10 * time.Minute)}
 	past := map[string][]rollouttest.Outcome{"kubelet": {{After: 3 * time.Minute}, {After: 8 * time.Minute}, {After: 10 * time.Minute}}}
-	prediction, err := rollouttest.Forecast(context.Background(), world, past, 100, 1)
+	prediction, err := rollouttest.Forecast(context.Background(), world, rollouttest.Samples{Jobs: past}, 100, 1)
 	if err != nil {
 		log.Fatal(err)
 	}

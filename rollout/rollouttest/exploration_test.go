@@ -358,7 +358,7 @@ func TestStopped(t *testing.T) {
 	if _, err := w.Run(ctx); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "stopped at 2026-03-10T12:00:00Z") {
 		t.Errorf("run: %v", err)
 	}
-	if p, err := rollouttest.Forecast(ctx, w, nil, 3, 1); !errors.Is(err, context.Canceled) || p.String() != "0 trials: nothing was predicted" {
+	if p, err := rollouttest.Forecast(ctx, w, rollouttest.Samples{}, 3, 1); !errors.Is(err, context.Canceled) || p.String() != "0 trials: nothing was predicted" {
 		t.Errorf("forecast: %v, %v", p, err)
 	}
 }

@@ -21,7 +21,9 @@ import (
 // hung. Deployments without samples follow World.Job. A draw depends on the seed, the trial and the
 // id of the run alone, so the same call gives the same prediction, and policies under which the runs
 // have the same ids are compared on the same draws. The run ids of a bracket hold the id of its rule
-// and the number of its group.
+// and the number of its group. Answers to requests for approvals are drawn likewise, from the samples
+// of the environment; a draw depends on the version and the number of the request. Environments
+// without samples follow World.Approval.
 //
 // All jobs are drawn independently of one another, and so are the attempts of one job. What slows
 // down or breaks many jobs at once, such as a registry that is down, is not in a prediction; nor is
@@ -36,22 +38,19 @@ import (
 // ends, unless a change ends it.
 //
 // The first trial runs the world as it is, with Pure if the fleet has a State. The others run it
-// with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job and
-// [Change].Do must not write to what two runs share. Each trial has its own store: World.Store must
-// be nil. The error is that of the first trial that fails; then the prediction is empty.
-func Forecast(ctx context.Context, world World, samples map[string][]Outcome, trials int, seed uint64) (Prediction, error) {
+// with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job,
+// World.Approval and [Change].Do must not write to what two runs share. Each trial has its own
+// store: World.Store must be nil. The error is that of the first trial that fails; then the
+// prediction is empty.
+func Forecast(ctx context.Context, world World, samples Samples, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
 		return Prediction{}, fmt.Errorf("rollouttest: %d trials: at least 1 is needed", trials)
 	case world.Store != nil:
 		return Prediction{}, errors.New("rollouttest: World.Store must be nil in a forecast: every trial begins anew")
 	}
-	for _, deployment := range slices.Sorted(maps.Keys(samples)) {
-		for k, o := range samples[deployment] {
-			if err := o.validate(); err != nil {
-				return Prediction{}, fmt.Errorf("rollouttest: samples[%s][%d] lets a job %w", deployment, k, err)
-			}
-		}
+	if err := samples.validate(&world); err != nil {
+		return Prediction{}, err
 	}
 	world.Pure = world.Pure || known(world.Fleet.State)
 	f := forecast{world: world, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
@@ -95,7 +94,7 @@ func ascending(resources []rollout.Resource, targets []rollout.Target) ([]rollou
 // forecast is a forecast in progress.
 type forecast struct {
 	world    World
-	samples  map[string][]Outcome
+	samples  Samples
 	seed     uint64
 	outcomes []trialOutcome
 }
@@ -128,19 +127,32 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		job = defaultJob
 	}
 	world.Job = func(start rollout.Start, attempt int) Outcome {
-		drawn := f.samples[start.Deployment]
+		drawn := f.samples.Jobs[start.Deployment]
 		if len(drawn) == 0 {
 			own.unsampled[start.Deployment] = true
 			return job(start, attempt)
 		}
 		return drawn[chance.Draw(f.seed, uint64(trial), start.Run, len(drawn))]
 	}
+	approval := world.Approval
+	if approval != nil || len(f.samples.Approvals) > 0 {
+		world.Approval = func(request ApprovalRequest) (Answer, bool) {
+			drawn := f.samples.Approvals[request.Environment]
+			switch {
+			case len(drawn) > 0:
+				return drawn[chance.Draw(f.seed, uint64(trial), request.task(), len(drawn))], true
+			case approval != nil:
+				return approval(request)
+			}
+			return Answer{}, false
+		}
+	}
 	found := func(start rollout.Start, attempt int, of *rollout.Job, at time.Time) Outcome {
-		if len(f.samples[start.Deployment]) == 0 {
+		if len(f.samples.Jobs[start.Deployment]) == 0 {
 			return world.Job(start, attempt)
 		}
 		name := nameOf(start.TargetID, of)
-		drawn, late := remaining(f.samples[start.Deployment], of, at)
+		drawn, late := remaining(f.samples.Jobs[start.Deployment], of, at)
 		if late {
 			own.overdue[name] = true
 		}

@@ -145,12 +145,12 @@ at most 1 resource in flight at once`},
 func TestForecastOfTheWorldAsItIs(t *testing.T) {
 	t.Parallel()
 	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet()}
-	p, err := rollouttest.Forecast(t.Context(), w, nil, 2, 1)
+	p, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{}, 2, 1)
 	if at, ok := p.Finish(1); err != nil || !ok || !at.Equal(noon.Add(2*time.Minute)) || len(p.Unsampled) != 1 {
 		t.Errorf("two jobs of a minute: %v, %v\n%v", ok, err, p)
 	}
 	w.Store = &bracket.MemoryStore{}
-	if _, err := rollouttest.Forecast(t.Context(), w, nil, 2, 1); err == nil || !strings.Contains(err.Error(), "World.Store must be nil") {
+	if _, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{}, 2, 1); err == nil || !strings.Contains(err.Error(), "World.Store must be nil") {
 		t.Errorf("a store that trials share: %v", err)
 	}
 	// A world that goes on from a state needs Pure, which a forecast sets.
@@ -161,7 +161,7 @@ func TestForecastOfTheWorldAsItIs(t *testing.T) {
 	}
 	rest := plans[len(plans)/2].from(whole)
 	rest.Pure = false
-	if p, err := rollouttest.Forecast(t.Context(), rest, nil, 1, 1); err != nil || p.Halted() != 0 {
+	if p, err := rollouttest.Forecast(t.Context(), rest, rollouttest.Samples{}, 1, 1); err != nil || p.Halted() != 0 {
 		t.Errorf("from the middle: %v\n%v", err, p)
 	}
 }
@@ -204,7 +204,7 @@ func TestForecastChecksTheFirstTrial(t *testing.T) {
 			}
 			return plan, err
 		}
-		if _, err := rollouttest.Forecast(t.Context(), w, nil, 4, 1); (err != nil) != row.fails || begun != row.begun {
+		if _, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{}, 4, 1); (err != nil) != row.fails || begun != row.begun {
 			t.Errorf("%s: %d trials begun, want %d; %v", row.why, begun, row.begun, err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestShareNotDone(t *testing.T) {
 func TestTrialsThatAreCutOff(t *testing.T) {
 	t.Parallel()
 	w := rollouttest.World{Policies: exampleSet(), Fleet: exampleFleet(), End: noon.Add(minutes(7))}
-	p, err := rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{"kubelet": {{After: minutes(3)}, {After: minutes(10)}}}, 20, 1)
+	p, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: map[string][]rollouttest.Outcome{"kubelet": {{After: minutes(3)}, {After: minutes(10)}}}}, 20, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestForecastOfPlansThatDoNotExplain(t *testing.T) {
 			TargetID: s.Targets[0].TargetID, Version: "v2", Blockers: []rollout.Verdict{{Status: rollout.Pending, Reason: rollout.ReasonApprovalMissing}},
 		})}, nil
 	}
-	p, err := rollouttest.Forecast(t.Context(), w, nil, 1, 1)
+	p, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{}, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,11 +307,11 @@ func TestImpossibleSamples(t *testing.T) {
 		samples map[string][]rollouttest.Outcome
 		want    string
 	}{
-		{"a job that ends before it starts", map[string][]rollouttest.Outcome{"web": {good, {After: -time.Second}}}, "rollouttest: samples[web][1] lets a job end 1s before it starts"},
-		{"of a deployment that does not run", map[string][]rollouttest.Outcome{"web": {good}, "wbe": {{VerifiedAfter: time.Second}}}, "rollouttest: samples[wbe][0] lets a job be verified after 1s without an outcome"},
-		{"the first of several", map[string][]rollouttest.Outcome{"b": {{After: -2}}, "c": {{After: -3}}, "a": {good, {After: -1}, {After: -4}}}, "rollouttest: samples[a][1] lets a job end 1ns before it starts"},
+		{"a job that ends before it starts", map[string][]rollouttest.Outcome{"web": {good, {After: -time.Second}}}, "rollouttest: Samples.Jobs[\"web\"][1] lets a job end 1s before it starts"},
+		{"of a deployment that does not run", map[string][]rollouttest.Outcome{"web": {good}, "wbe": {{VerifiedAfter: time.Second}}}, "rollouttest: Samples.Jobs[\"wbe\"][0] lets a job be verified after 1s without an outcome"},
+		{"the first of several", map[string][]rollouttest.Outcome{"b": {{After: -2}}, "c": {{After: -3}}, "a": {good, {After: -1}, {After: -4}}}, "rollouttest: Samples.Jobs[\"a\"][1] lets a job end 1ns before it starts"},
 	} {
-		if _, err := rollouttest.Forecast(t.Context(), webWorld(t, 1, oneByOne), row.samples, 1, 1); err == nil || !strings.HasPrefix(err.Error(), row.want) {
+		if _, err := rollouttest.Forecast(t.Context(), webWorld(t, 1, oneByOne), rollouttest.Samples{Jobs: row.samples}, 1, 1); err == nil || !strings.HasPrefix(err.Error(), row.want) {
 			t.Errorf("%s: got %v, want %s", row.why, err, row.want)
 		}
 	}

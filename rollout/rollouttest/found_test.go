@@ -754,7 +754,7 @@ func TestChangesEndJobsBeforeTheStart(t *testing.T) {
 	if err != nil || !timeline.Done || !timeline.Finish.Equal(w.Start) {
 		t.Errorf("done %t at %v, and the start is at %v: %v", timeline.Done, timeline.Finish, w.Start, err)
 	}
-	forecast, err := rollouttest.Forecast(t.Context(), w, nil, 1, 1)
+	forecast, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{}, 1, 1)
 	if err != nil || !forecast.Trials[0].Finish.Equal(w.Start) {
 		t.Errorf("a forecast: %v, %v", forecast, err)
 	}
@@ -796,7 +796,7 @@ func TestForecastOfFoundJobs(t *testing.T) {
 			t.Fatalf("%q has no reason or is there twice", row.name)
 		}
 		names[row.name] = true
-		p, err := rollouttest.Forecast(t.Context(), atWork(t, 2, row.edit), map[string][]rollouttest.Outcome{"web": row.samples}, 8, 1)
+		p, err := rollouttest.Forecast(t.Context(), atWork(t, 2, row.edit), rollouttest.Samples{Jobs: map[string][]rollouttest.Outcome{"web": row.samples}}, 8, 1)
 		if err != nil {
 			t.Fatalf("%s: %v", row.name, err)
 		}
@@ -822,12 +822,12 @@ func TestForecastOfFoundJobsIsSeeded(t *testing.T) {
 	t.Parallel()
 	w := atWork(t, 3, func(*rollout.Job) {})
 	samples := map[string][]rollouttest.Outcome{"web": {{After: minutes(1)}, {After: minutes(20)}, {After: minutes(40)}}}
-	first, err := rollouttest.Forecast(t.Context(), w, samples, 400, 7)
+	first, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 400, 7)
 	if err != nil {
 		t.Fatal(err)
 	}
 	slices.Reverse(w.Fleet.Targets)
-	second, err := rollouttest.Forecast(t.Context(), w, samples, 400, 7)
+	second, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 400, 7)
 	if diff := gocmp.Diff(first, second); err != nil || diff != "" {
 		t.Errorf("%v, backwards:\n%s", err, diff)
 	}

@@ -176,7 +176,7 @@ func TestGoals(t *testing.T) {
 		if row.edit != nil {
 			row.edit(&row.w)
 		}
-		p, err := rollouttest.Forecast(t.Context(), row.w, nil, 1, 1)
+		p, err := rollouttest.Forecast(t.Context(), row.w, rollouttest.Samples{}, 1, 1)
 		if err != nil {
 			t.Fatalf("%s: %v", row.name, err)
 		}
@@ -190,7 +190,7 @@ func TestGoals(t *testing.T) {
 func TestAbout(t *testing.T) {
 	t.Parallel()
 	samples := map[string][]rollouttest.Outcome{"web": {{After: minutes(3)}, {After: minutes(3)}, {After: minutes(10)}}}
-	p, err := rollouttest.Forecast(t.Context(), failedBefore(t, oneByOne), samples, 200, 1)
+	p, err := rollouttest.Forecast(t.Context(), failedBefore(t, oneByOne), rollouttest.Samples{Jobs: samples}, 200, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestPredictionTellsOfGoals(t *testing.T) {
 			t.Fatalf("%q has no reason or is there twice", row.name)
 		}
 		names[row.name] = true
-		p, err := rollouttest.Forecast(t.Context(), row.w, map[string][]rollouttest.Outcome{"web": {row.sample}}, 4, 1)
+		p, err := rollouttest.Forecast(t.Context(), row.w, rollouttest.Samples{Jobs: map[string][]rollouttest.Outcome{"web": {row.sample}}}, 4, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestDrawnGoals(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		p, err := rollouttest.Forecast(context.Background(), w, nil, 1, 1)
+		p, err := rollouttest.Forecast(context.Background(), w, rollouttest.Samples{}, 1, 1)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
@@ -394,7 +394,7 @@ func TestForecastGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	forecast := func(w rollouttest.World) rollouttest.Prediction {
-		p, err := rollouttest.Forecast(t.Context(), w, samples, 2, 1)
+		p, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 2, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -118,7 +118,7 @@ func TestNamesOfOneLine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		prediction, err := rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{"web" + end: {{After: time.Minute}}}, 3, 1)
+		prediction, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: map[string][]rollouttest.Outcome{"web" + end: {{After: time.Minute}}}}, 3, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,6 +41,9 @@ func (r *running) run(ctx context.Context) error {
 		if err := r.check(snapshot, plan, fresh, next); err != nil {
 			return err
 		}
+		if err := r.request(&plan); err != nil {
+			return err
+		}
 		next = plan.NextAfter(plan.Start)
 		if len(plan.Start) > 0 {
 			if err := r.dispatch(&plan, now); err != nil {
@@ -57,7 +60,7 @@ func (r *running) run(ctx context.Context) error {
 		r.inOrder(began)
 		began = len(r.timeline.Entries)
 		wake := r.wake(plan.Next)
-		if !r.Trust {
+		if !r.Trust && !wake.Equal(now) { // else somebody answers at once
 			if err := r.quiet(snapshot, plan, wake); err != nil {
 				return err
 			}

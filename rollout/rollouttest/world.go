@@ -74,6 +74,11 @@ type World struct {
 	// Nil: every job succeeds after one minute. See [Durations].
 	Job func(start rollout.Start, attempt int) Outcome
 
+	// Approval is asked for every approval that a version lacks, besides those of the Fleet. It must
+	// be a pure function, or runs of the world differ. If it returns false, nobody ever answers. Nil:
+	// nobody is asked. See [ApproveAfter].
+	Approval func(ApprovalRequest) (Answer, bool)
+
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
 	// and its store around it. The timeline is the same. A small world runs faster, since it spends
 	// most of its time on writing and reading records.
@@ -150,6 +155,7 @@ type running struct {
 	arrivals []Change         // what does not exist yet, by time
 	ends     []ending         // of jobs and of their checks, by time
 
+	requests   map[Goal]*requests       // for approvals
 	targets    map[rollout.TargetID]int // in fleet.Targets
 	dispatched map[string]rollout.Start
 	recorder
@@ -186,7 +192,7 @@ func (w World) begin() (*running, error) {
 	if !w.End.IsZero() && w.End.Before(w.Start) {
 		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
 	}
-	r := &running{World: w, clock: clock.NewFake(w.Start), dispatched: map[string]rollout.Start{}}
+	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, dispatched: map[string]rollout.Start{}}
 	if err := r.schedule(); err != nil {
 		return nil, err
 	}

@@ -590,7 +590,7 @@ func TestAttemptsWithoutEnd(t *testing.T) {
 		w.Job = func(rollout.Start, int) rollouttest.Outcome { return outcome }
 		_, err := w.Run(t.Context())
 		if row.after == 0 && err != nil {
-			_, err = rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{"kubelet": {outcome}}, 1, 1)
+			_, err = rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: map[string][]rollouttest.Outcome{"kubelet": {outcome}}}, 1, 1)
 		}
 		if row.says == "" && err != nil || row.says != "" && (err == nil || !strings.Contains(err.Error(), row.says)) {
 			t.Errorf("%s: %v, want %q", row.why, err, row.says)
@@ -705,18 +705,18 @@ func TestForecast(t *testing.T) {
 	t.Parallel()
 	w := rfcWorld(t, 10)
 	samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(20)}}}
-	first, err := rollouttest.Forecast(t.Context(), w, samples, 9, 3)
+	first, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 9, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := rollouttest.Forecast(t.Context(), w, samples, 9, 3)
+	second, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 9, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, second); diff != "" {
 		t.Errorf("the same seed gives another prediction:\n%s", diff)
 	}
-	other, err := rollouttest.Forecast(t.Context(), w, samples, 9, 4)
+	other, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 9, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -736,7 +736,7 @@ func TestForecast(t *testing.T) {
 		t.Errorf("peak %d, halted %v", first.Peak(1), first.Halted())
 	}
 	samples[drain] = append(samples[drain], rollouttest.Outcome{Status: rollout.JobFailure})
-	held, err := rollouttest.Forecast(t.Context(), w, samples, 9, 3)
+	held, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 9, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -746,7 +746,7 @@ func TestForecast(t *testing.T) {
 	if text := held.String(); !strings.Contains(text, "%: bracket_failed_holding in ") || strings.Contains(text, "unfinished") {
 		t.Errorf("nobody learns why: %s", text)
 	}
-	if _, err := rollouttest.Forecast(t.Context(), w, samples, 0, 3); err == nil {
+	if _, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 0, 3); err == nil {
 		t.Error("no trials, no error")
 	}
 	w.End = at(1, 0, 0)
@@ -790,7 +790,7 @@ func TestForecastTellsWhyItHalts(t *testing.T) {
 	} {
 		w := rfcWorld(t, 10)
 		w.End = row.end
-		p, err := rollouttest.Forecast(t.Context(), w, map[string][]rollouttest.Outcome{drain: {row.sample}}, 2, 1)
+		p, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: map[string][]rollouttest.Outcome{drain: {row.sample}}}, 2, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -855,7 +855,7 @@ func TestForecastNamesAllThatRanWithoutSamples(t *testing.T) {
 	w := rfcWorld(t, 1)
 	samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(8), Status: rollout.JobFailure}}}
 	for seed := range uint64(20) {
-		p, err := rollouttest.Forecast(t.Context(), w, samples, 2, seed)
+		p, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 2, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -895,11 +895,11 @@ func TestForecastSideBySide(t *testing.T) {
 		return plan, err
 	}
 	samples := map[string][]rollouttest.Outcome{drain: {{After: minutes(8)}, {After: minutes(20)}, {After: minutes(90), Status: rollout.JobFailure}}}
-	want, err := rollouttest.Forecast(t.Context(), inTurn, samples, 24, 5)
+	want, err := rollouttest.Forecast(t.Context(), inTurn, rollouttest.Samples{Jobs: samples}, 24, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := rollouttest.Forecast(t.Context(), w, samples, 24, 5)
+	got, err := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 24, 5)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v, in turn and side by side:\n%s", err, diff)
 	}
@@ -909,8 +909,8 @@ func TestForecastSideBySide(t *testing.T) {
 	for seed := range uint64(20) {
 		samples[drain] = slices.Repeat(samples[drain][:1], 60)
 		samples[drain][0].After = -minutes(1)
-		_, want := rollouttest.Forecast(t.Context(), inTurn, samples, 24, seed)
-		_, got := rollouttest.Forecast(t.Context(), w, samples, 24, seed)
+		_, want := rollouttest.Forecast(t.Context(), inTurn, rollouttest.Samples{Jobs: samples}, 24, seed)
+		_, got := rollouttest.Forecast(t.Context(), w, rollouttest.Samples{Jobs: samples}, 24, seed)
 		if want == nil || got == nil || want.Error() != got.Error() {
 			t.Errorf("in turn: %v, side by side: %v", want, got)
 		}

@@ -1,0 +1,142 @@
+package rollouttest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tranche-dev/tranche/internal/textkey"
+	"github.com/tranche-dev/tranche/internal/textlist"
+	"github.com/tranche-dev/tranche/rollout"
+)
+
+// ApprovalRequest asks one person to approve a version in an environment. It is made once the
+// version waits on a target that no other gate of the version holds: no status, version selector,
+// failure budget or progression. So people are asked about production when staging has proved the
+// version, and nobody is asked about a version that a newer one overtakes before.
+type ApprovalRequest struct {
+	Goal             // the version and where it is to go
+	Number int       // from 1: the requests for a version in an environment are counted, and there is one for each approval that is missing
+	At     time.Time // when it was made: at the start of the world if the version waited before
+}
+
+// task is what a draw of its answer depends on.
+func (r ApprovalRequest) task() string {
+	return textkey.Join("approval", r.Environment, r.Deployment, r.Version, strconv.Itoa(r.Number))
+}
+
+// Answer is how a person answers a request for an approval.
+type Answer struct {
+	After  time.Duration `json:"after"`            // from the request, at least 0, in JSON in nanoseconds; an answer after 2262-04-11 never comes
+	Reject bool          `json:"reject,omitempty"` // instead of approving: then the approval goes on missing, and nobody else is asked for it
+	By     string        `json:"by,omitempty"`     // who answers; empty: "approver" and the number of the request. A person approves a version in an environment once
+}
+
+// ApproveAfter returns a function for World.Approval: every request is approved after that time.
+func ApproveAfter(d time.Duration) func(ApprovalRequest) (Answer, bool) {
+	return func(ApprovalRequest) (Answer, bool) { return Answer{After: d}, true }
+}
+
+// requests are those that were made for a version in an environment.
+type requests struct {
+	made   int
+	open   int      // an approval is to come
+	vain   int      // rejected, or never answered
+	people []string // who approve
+}
+
+// request makes the requests for approvals that are due, and lets their answers arrive.
+func (r *running) request(plan *rollout.Plan) error {
+	if r.Approval == nil {
+		return nil
+	}
+	for wait := range plan.Waiting.All() {
+		missing := lacking(wait.Blockers)
+		if missing == 0 {
+			continue
+		}
+		goal := Goal{Deployment: wait.Deployment, Environment: wait.Environment, Version: wait.Version}
+		own := r.requests[goal]
+		if own == nil {
+			own = &requests{}
+			r.requests[goal] = own
+		}
+		for missing -= own.vain + own.open + r.coming(goal); missing > 0; missing-- {
+			own.made++
+			if err := r.ask(ApprovalRequest{goal, own.made, plan.Now}, own); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lacking returns how many approvals a version lacks, 0 if another of its gates is shut.
+func lacking(blockers []rollout.Verdict) (missing int) {
+	for _, b := range blockers {
+		switch b.Reason {
+		case rollout.ReasonApprovalMissing:
+			missing = max(missing, b.Data.Allowed-b.Data.Attempt)
+		case rollout.ReasonVersionNotDeployable, rollout.ReasonSelectorNoMatch, rollout.ReasonSelectorMissingKey, rollout.ReasonSelectorError, rollout.ReasonFailureBudget,
+			rollout.ReasonProgressionNoEnvironment, rollout.ReasonProgressionTooOld, rollout.ReasonProgressionWaiting, rollout.ReasonNotGoverned:
+			return 0
+		}
+	}
+	return missing
+}
+
+// coming counts the approvals of a goal that arrive without a request.
+func (r *running) coming(goal Goal) (n int) {
+	now := r.clock.Now()
+	for _, a := range r.Fleet.Approvals {
+		if a.Status == rollout.Approved && a.At.After(now) && goalOf(a) == goal {
+			n++
+		}
+	}
+	return n
+}
+
+func goalOf(a rollout.Approval) Goal {
+	return Goal{Deployment: a.Deployment, Environment: a.Environment, Version: a.Version}
+}
+
+// ask makes one request.
+func (r *running) ask(request ApprovalRequest, own *requests) error {
+	answer, answers := r.Approval(request)
+	if !answers {
+		own.vain++
+		return nil
+	}
+	by := cmp.Or(answer.By, fmt.Sprintf("approver %d", request.Number))
+	switch {
+	case answer.After < 0:
+		return fmt.Errorf("rollouttest: World.Approval answers request %d of %s %v before it was made: After must be at least 0", request.Number, request.Goal, -answer.After)
+	case !answer.Reject && slices.Contains(own.people, by):
+		return fmt.Errorf("rollouttest: World.Approval answers request %d of %s by %s, who answers another one: every approval needs another person", request.Number, request.Goal, textlist.Remark(by))
+	}
+	at := request.At.Add(answer.After)
+	a := rollout.Approval{Version: request.Version, Deployment: request.Deployment, Environment: request.Environment, By: by, Status: rollout.Approved, At: at}
+	if answer.Reject {
+		a.Status = rollout.Rejected
+	}
+	if answer.Reject || at.After(lastInstant()) {
+		own.vain++
+	} else {
+		own.open++
+		own.people = append(own.people, by)
+	}
+	if at.After(lastInstant()) {
+		return nil // no plan will ever see it
+	}
+	change := Change{At: at, What: approvalText(a), Do: func(s *rollout.Snapshot) {
+		s.Approvals = append(s.Approvals, a)
+		if !answer.Reject {
+			own.open--
+		}
+	}}
+	k, _ := slices.BinarySearchFunc(r.arrivals, at, func(c Change, at time.Time) int { return cmp.Or(c.At.Compare(at), -1) })
+	r.arrivals = slices.Insert(r.arrivals, k, change)
+	return nil
+}
