@@ -78,6 +78,19 @@ func TestCostOfMany(t *testing.T) {
 				return state.Group.Number
 			}
 		}},
+		{"the same, and another member needs each of these versions: what a group leaves out of them is cut off, and not looked through", 1000, 30, func(n int) func() int {
+			need := ConditionalNeed{Deployment: "d"}
+			o := Observation{Targets: TargetList{{Resource: "n1", Deployment: "d"}, {Resource: "n1", Deployment: "e"}}}
+			for i := range n {
+				v := Version{Deployment: "d", ID: fmt.Sprint("v", i), CreatedAt: at(i), EligibleAt: at(i)}
+				o.Versions, need.Versions = append(o.Versions, v), append(need.Versions, v.ID)
+			}
+			o.Members = []Member{{Deployment: "d"}, {Deployment: "e", NeedsIf: []ConditionalNeed{need}}}
+			return func() int {
+				state, _ := step(NewState("rule", "prod"), o)
+				return state.Group.Number
+			}
+		}},
 		{"tenants with a version each, closed by one late step: after each group every tenant is asked what it still awaits, but not once more for each lock", 100, 150, func(n int) func() int {
 			o := Observation{Members: []Member{{Deployment: "d"}}}
 			var targets TargetList

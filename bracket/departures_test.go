@@ -774,6 +774,41 @@ func TestDefects(t *testing.T) {
 			h.start()
 			h.is(StatusExecuting, "containerd=running")
 		}, "with any other version than those named there is no dependency"},
+		{"a dependency on a version that came after the window, seen late", func(h *host) {
+			h.members = h.members[1:4] // os, kubelet, containerd, without hooks
+			h.members[0].Needs, h.members[1].Needs = nil, nil
+			h.members[2].Needs, h.members[2].NeedsIf = nil, []ConditionalNeed{{"os", []string{"v3", "v0"}}, {"kubelet", []string{"v9"}}}
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			h.publish("os", "v3", 61)
+			h.targets[[2]string{"n1", "os"}].Current = "v3" // from other hands
+			h.step(70)
+			h.want("n1/kubelet@v2 n1/os@v3 n1/containerd@v2")
+			if needs := h.state.Group.Closed[0].Members[0].NeedsIf; fmt.Sprint(needs) != "[{kubelet [v9]} {os [v0]}]" {
+				h.t.Errorf("what is not listed may be what a target runs, what came later was not there: %v", needs)
+			}
+		}, "I9: a step in time could not know that version when the group closed"},
+		{"a version that makes hooks came after the window, seen late", func(h *host) {
+			h.members[1].Needs, h.members[1].NeedsIf = nil, []ConditionalNeed{{"drain", []string{"v3"}}}
+			h.members[2].Needs, h.members[3].Needs = []string{"os"}, []string{"os"}
+			h.publish("drain", "v3", 61)
+			h.step(70)
+			h.want("n1/os@v2")
+			if m := h.state.Group.Closed[0].Members; slices.ContainsFunc(m, func(m GroupMember) bool { return m.Role != Main }) {
+				h.t.Errorf("%+v", m)
+			}
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			if m := h.state.Group.latest().Members; m[1].Role != Pre || m[4].Role != Post {
+				h.t.Errorf("the next group has it: %+v", m)
+			}
+		}, "I9: derived roles are those of the needs that there were when the group closed"},
+		{"… and as the window ends", func(h *host) {
+			h.members[1].Needs, h.members[1].NeedsIf = nil, []ConditionalNeed{{"drain", []string{"v3"}}}
+			h.members[2].Needs, h.members[3].Needs = []string{"os"}, []string{"os"}
+			h.publish("drain", "v3", 60)
+			h.step(70)
+			h.want("n1/drain@v3")
+		}, "the window includes its end"},
 		{"nothing to redeploy", func(h *host) {
 			h.rule.UnchangedMemberStrategy = RedeployCurrent
 			h.targets[[2]string{"n1", "containerd"}].Current = ""

@@ -73,7 +73,8 @@
 //	     runs again
 //	I8   the order of the input never matters
 //	I9   if versions only appear and no command closes a group, one late Step yields the same groups
-//	     and locks as many timely ones
+//	     and locks as many timely ones; except that a member which only versions make a hook, where
+//	     roles are derived, opens no group late for versions of its own from before that
 //	I10  a lease is active exactly while its execution is open (abandon leaves a quarantined one)
 //	I11  every pending verdict has Until after now or a non-empty On; between now and Next the
 //	     plan does not change

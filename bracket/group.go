@@ -86,7 +86,7 @@ func (s *step) refuseClosers() {
 func (s *step) close(at time.Time, timedOut bool, strategy UnchangedMemberStrategy, by *Command) {
 	v, g := s.view, s.changeGroup()
 	closed := &Group{ID: g.Collecting.ID, OpenedAt: g.Collecting.OpenedAt, ReadyAt: at, Status: StatusReady,
-		TimedOut: timedOut, Strategy: strategy, Rule: v.rule, Members: slices.Clone(v.members)}
+		TimedOut: timedOut, Strategy: strategy, Rule: v.rule, Members: v.membersAt(at)}
 	if by != nil {
 		own := *by
 		own.At = at

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sort"
 	"strings"
+	"time"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -195,6 +197,73 @@ func findCycle(members []Member, at map[string]int) []string {
 	return nil
 }
 
+// membersAt returns the members of a group that closes at an instant. A version that was created
+// later makes no member need another one in the group, and so makes none a hook: a Step in time did
+// not know the version (I9).
+func (v *view) membersAt(at time.Time) []GroupMember {
+	v.orderNeeds()
+	if !v.named.After(at) {
+		return slices.Clone(v.members)
+	}
+	members := slices.Clone(v.selected)
+	for i := range members {
+		m := &members[i]
+		all := m.NeedsIf
+		m.NeedsIf = nil
+		for _, need := range all {
+			n := sort.Search(len(need.Versions), func(k int) bool { return v.createdAt(need.Deployment, need.Versions[k]).After(at) })
+			if n == 0 && len(need.Versions) > 0 {
+				continue
+			}
+			need.Versions = need.Versions[:n]
+			m.NeedsIf = append(m.NeedsIf, need)
+		}
+	}
+	return v.frozen(members)
+}
+
+// orderNeeds puts the versions of the needs in the order in which they were created, those that are
+// not listed first. It does so once, and only for a Step that closes a group: a late one closes a
+// group for each of many versions, and would read all of them each time.
+func (v *view) orderNeeds() {
+	if v.ordered {
+		return
+	}
+	v.ordered = true
+	v.selected = slices.Clone(v.selected)
+	for i := range v.selected {
+		m := &v.selected[i]
+		m.NeedsIf = slices.Clone(m.NeedsIf)
+		for k := range m.NeedsIf {
+			need := &m.NeedsIf[k]
+			need.Versions = slices.SortedFunc(slices.Values(need.Versions), func(a, b string) int {
+				return cmp.Or(v.createdAt(need.Deployment, a).Compare(v.createdAt(need.Deployment, b)), strings.Compare(a, b))
+			})
+			if n := len(need.Versions); n > 0 {
+				v.named = maxTime(v.named, v.createdAt(need.Deployment, need.Versions[n-1]))
+			}
+		}
+	}
+	v.members = v.frozen(v.selected)
+}
+
+// createdAt returns when a version was created, zero if it is not listed.
+func (v *view) createdAt(deployment, version string) time.Time {
+	if d := v.find(deployment); d >= 0 {
+		if r := v.deployments[d].rankOf(version); r >= 0 {
+			return v.deployments[d].versions[r].createdAt
+		}
+	}
+	return time.Time{}
+}
+
+func (v *view) frozen(members []Member) []GroupMember {
+	return frozenMembers(members, v.rule.MemberRoles != nil, func(id string) bool {
+		d := v.find(id)
+		return d >= 0 && v.deployments[d].targets > 0
+	})
+}
+
 // frozenMembers returns the members that have targets, ascending by deployment, with their roles
 // and with needs that include those of the roles: each main needs each pre, each post needs each
 // pre and each main. Locks are left empty. The members must have passed checkMembers.
@@ -205,7 +274,6 @@ func frozenMembers(members []Member, declared bool, hasTarget func(string) bool)
 			g := GroupMember{Deployment: m.Deployment, Role: orMain(m.Role), Needs: append([]string{}, m.Needs...)}
 			for _, need := range m.NeedsIf {
 				if hasTarget(need.Deployment) {
-					need.Versions = slices.Sorted(slices.Values(need.Versions))
 					g.NeedsIf = append(g.NeedsIf, need)
 				}
 			}

@@ -181,8 +181,18 @@ func TestConditionalNeedsInAnyOrder(t *testing.T) {
 	want := []ConditionalNeed{{"a", []string{"v1"}}, {"a", []string{"v2", "v3"}}, {"c", []string{"v1"}}}
 	for range needs {
 		needs = append(needs[1:], needs[0])
-		members := frozenMembers([]Member{{Deployment: "a"}, {Deployment: "b", NeedsIf: slices.Clone(needs)}, {Deployment: "c"}}, false, func(string) bool { return true })
-		if got := members[1].NeedsIf; !reflect.DeepEqual(got, want) {
+		o := Observation{Members: []Member{{Deployment: "a"}, {Deployment: "b", NeedsIf: slices.Clone(needs)}, {Deployment: "c"}}}
+		var targets TargetList
+		for _, m := range o.Members {
+			o.Versions = append(o.Versions, Version{Deployment: m.Deployment, ID: "v0", CreatedAt: day0, EligibleAt: day0})
+			targets = append(targets, Target{Resource: "n1", Deployment: m.Deployment})
+		}
+		o.Targets = targets
+		state, _, err := Step(Rule{DeploymentSelector: "true", ReadinessMode: Immediate}, NewState("rule", "prod"), o, day0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := state.Group.Closed[0].Members[1].NeedsIf; !reflect.DeepEqual(got, want) {
 			t.Errorf("%v become %v, want %v", needs, got, want)
 		}
 	}

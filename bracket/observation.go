@@ -62,7 +62,9 @@ type Member struct {
 	// A need that has no target on a resource is satisfied there.
 	Needs []string
 	// NeedsIf are needs that hold only in executions after which the needed member runs one of
-	// certain versions. They are decided once, when an execution starts or is merged.
+	// certain versions. They are decided once, when an execution starts or is merged. A version that
+	// was created after a group closed makes no need in that group, and so none of its roles,
+	// however late the [Step] that closes it.
 	NeedsIf []ConditionalNeed
 }
 

@@ -64,8 +64,23 @@ func TestI9LateEqualsTimely(t *testing.T) {
 			scope(v.Deployment, v.ID)
 		}
 		base.Targets = targets
+		var needs []string // versions of a for which b needs it
+		if rapid.Bool().Draw(t, "needed by version") {
+			rule.MemberRoles = &MemberRoles{}
+			needs = rapid.SliceOfDistinct(rapid.SampledFrom([]string{"u0", "u1", "v01", "v02", "v03", "v04", "v05", "v06", "v07", "v08", "v09"}), rapid.ID).Draw(t, "versions of a")
+		}
 		seen := func(now time.Time) Observation {
 			o := base
+			var named []string
+			for _, v := range base.Versions {
+				if v.Deployment == "a" && slices.Contains(needs, v.ID) && !v.CreatedAt.After(now) {
+					named = append(named, v.ID)
+				}
+			}
+			if named != nil {
+				o.Members = slices.Clone(base.Members)
+				o.Members[1].NeedsIf = []ConditionalNeed{{"a", named}}
+			}
 			o.Versions = nil
 			for _, v := range base.Versions {
 				if v.CreatedAt.After(now) {
@@ -135,6 +150,9 @@ func TestI9LateEqualsTimely(t *testing.T) {
 		}
 		for _, g := range late.Group.Closed {
 			for _, m := range g.Members {
+				if m.Deployment == "b" && !reflect.DeepEqual(m.NeedsIf, seen(at(50)).Members[1].NeedsIf) {
+					reached["needs of then"]++
+				}
 				if len(m.Locks) > 1 {
 					reached["scoped locks"]++
 				}
@@ -143,7 +161,7 @@ func TestI9LateEqualsTimely(t *testing.T) {
 		if awaited > 0 {
 			reached["awaited"]++
 		}
-	}, "several groups", "a group", "timed out", "scoped locks", "awaited")
+	}, "several groups", "a group", "timed out", "scoped locks", "awaited", "needs of then")
 }
 
 // checkNew compares what a step finds to be new with the definition, version by version and target

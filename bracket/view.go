@@ -27,7 +27,10 @@ type view struct {
 	closers  []Command // those that close a group; they name no resource
 	deleted  []string  // ascending
 
-	members []GroupMember // members now that have targets, with roles and without locks
+	selected []Member      // members now
+	ordered  bool          // … with the versions of their needs in order, see orderNeeds
+	named    time.Time     // when the newest of those versions was created, once they are in order; zero if none is listed
+	members  []GroupMember // members now that have targets, with roles and without locks
 
 	latest  *groupView  // the latest closed group, nil if there is none
 	pending []int32     // resources on which latest has still to run, by index in resources, ascending
@@ -157,10 +160,8 @@ func newView(rule Rule, group *GroupRecord, o Observation, now time.Time) (*view
 	if err := v.addCommands(o.Commands); err != nil {
 		return nil, err
 	}
-	v.members = frozenMembers(members, declared, func(id string) bool {
-		d := v.find(id)
-		return d >= 0 && v.deployments[d].targets > 0
-	})
+	v.selected = members
+	v.members = v.frozen(members)
 	return v, nil
 }
 

@@ -316,6 +316,50 @@ func TestLatePlanBetweenTwoVersions(t *testing.T) {
 	}
 }
 
+// TestLatePlanFindsTheRolesThen: drain is a hook once there is a v2 of it, which os needs. A group
+// whose window was over by then has no hooks, also if a host looks only later. (Found by
+// TestLatePlanEqualsTimely, -rapid.seed=450427: the late plan had hooks, and the one in time had none.)
+func TestLatePlanFindsTheRolesThen(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":600}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'drain' && version.tag == 'v2'","appliesTo":"deployment.name == 'os'"}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'os'","appliesTo":"deployment.name == 'uncordon'"}}`))
+	for _, row := range []struct {
+		created int // when drain v2 was
+		looks   []int
+		want    string // roles of drain, os and uncordon
+		why     string
+	}{
+		{11, []int{0, 10, 11, 12}, "main main main", "in time"},
+		{11, []int{12}, "main main main", "late"},
+		{11, []int{0, 12}, "main main main", "late, from a state of before"},
+		{10, []int{0, 10, 12}, "pre main post", "in time, with a version that comes as the window ends"},
+		{10, []int{12}, "pre main post", "late, with that version"},
+		{20, []int{12}, "main main main", "with a version that is listed for later"},
+	} {
+		s := fleet(1, "v1", map[string][]string{"drain": {"v1", "v2"}, "os": {"v1", "v2"}, "uncordon": {"v1"}})
+		for i := range s.Versions {
+			if v := &s.Versions[i]; v.ID == "v2" {
+				v.CreatedAt = minute(0)
+				if v.Deployment == "drain" {
+					v.CreatedAt = minute(row.created)
+				}
+			}
+		}
+		var plan rollout.Plan
+		for _, m := range row.looks {
+			plan = mustPlan(t, set, s, minute(m))
+			s.State = plan.State
+		}
+		var roles []string
+		for _, m := range plan.State.Brackets[0].Closed[0].Members {
+			roles = append(roles, string(m.Role))
+		}
+		if got := strings.Join(roles, " "); got != row.want || len(plan.State.Brackets[0].Closed) != 1 {
+			t.Errorf("%s: %s, starts %q, waits %q", row.why, got, started(plan), blockers(plan))
+		}
+	}
+}
+
 // TestLatePlanFindsTheGroupsAmongManyApprovals: every node is let past an approval in a minute of its
 // own, which is not in their order. Windows open and close among these minutes, and a host that looks
 // late finds the same ones as a host that looks at each.

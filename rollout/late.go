@@ -10,7 +10,8 @@ import (
 )
 
 // A plan that comes late finds the groups of a bracket that one in time would have found, as long as
-// somebody needs them still.
+// somebody needs them still. Where roles are derived, a group has those of when it closed, but a member
+// that a version has made a hook since then opens none any more.
 
 // decideFrom decides from a state that was read, or made up in its place. Package bracket opens and
 // closes all groups that are due by now, but knows of one scope of a version only, that of now. A
