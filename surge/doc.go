@@ -108,11 +108,13 @@
 // replica apart, as those of Grove do, say so in the Replicas of [Units]: what a replica has beyond
 // the number that it should have is deleted.
 //
-// This package decides three things that Grove's design leaves open. A replica in the middle of its
+// This package decides four things that Grove's design leaves open. A replica in the middle of its
 // update stays current even if another replica has a unit too many, for example after an autoscaler
-// has lowered a component's replicas. A replica below the partition of which nothing is left is
-// created again at the stable revision. If a component shrinks under ReplicaRecreate, an extra
-// available unit is deleted only while as many others are available as the component should have.
+// has lowered a component's replicas. A replica that is not current keeps the units that it needs to
+// serve, whatever the budgets of its components: an extra one stays while it stands in for a broken
+// one. A replica below the partition of which nothing is left is created again at the stable
+// revision. If a component shrinks under ReplicaRecreate, an extra available unit is deleted only
+// while as many others are available as the component should have.
 //
 // # Beside other planners
 //

@@ -22,12 +22,26 @@ import (
 // issued, with [Apply], and plans on the result.
 func Plan(spec Spec, slots []Slot) Result {
 	spec = spec.bounded(slots)
-	r := spec.Resolve()
+	return spec.plan(spec.Resolve(), slots)
+}
+
+// kept is the plan for units of a replica of a set that is not updated now: none of them is old, or
+// all are below the partition. It keeps the units that the replica needs to serve, whatever the
+// budget. Since nothing is outdated, nothing can wait for a budget of 0.
+func (s Spec) kept(slots []Slot) Result {
+	s = s.bounded(slots)
+	r := s.Resolve()
+	need := Member{Replicas: r.Replicas, MinAvailable: r.MinAvailable}.need()
+	r.Unavailable = min(r.Unavailable, r.Replicas-need)
+	return s.plan(r, slots)
+}
+
+func (s Spec) plan(r Resolved, slots []Slot) Result {
 	c := tally(r, slots)
-	q := c.share(spec, r)
+	q := c.share(s, r)
 	return Result{
-		Actions:   q.actions(spec, r, slots),
-		Blocked:   c.blocked(spec, q),
+		Actions:   q.actions(s, r, slots),
+		Blocked:   c.blocked(s, q),
 		Updated:   c.updated(r),
 		Converged: c.converged(r),
 	}

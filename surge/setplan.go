@@ -187,10 +187,10 @@ func (p *setPlan) roll() {
 		switch {
 		case i == result.Current:
 			replica.Role = RoleCurrent
-			p.toTarget(i)
+			p.toTarget(i, Plan)
 		case f.old() == 0 && (i >= p.partition || f.all.live() > 0):
 			replica.Role = RoleTarget
-			p.toTarget(i)
+			p.toTarget(i, Spec.kept)
 		default:
 			p.hold(i, Component.Flat)
 			if i >= p.partition && p.spec.Paused {
@@ -297,17 +297,22 @@ func keptWhole(c Component) Spec {
 // gone returns the Spec for a component of a replica that no longer exists: nothing is created.
 func gone(Component) Spec { return Spec{} }
 
-// toTarget plans how each component of a replica gets to the target, with its own budgets.
-func (p *setPlan) toTarget(i int) {
+// toTarget plans how each component of a replica gets to the target: with its own budgets if the
+// replica is current.
+func (p *setPlan) toTarget(i int, plan func(Spec, []Slot) Result) {
 	replica := &p.result.Replicas[i]
 	for c := range p.spec.Components {
-		replica.Components[c] = Plan(p.state.scaled(p.spec, i, c).Flat(), p.state.units(i, c).Slots)
+		replica.Components[c] = plan(p.state.scaled(p.spec, i, c).Flat(), p.state.units(i, c).Slots)
 		replica.Blocked |= replica.Components[c].Blocked
 	}
 }
 
 // hold plans each component of a replica as if its partition were its replicas. The stable revision
 // is the one that the replica runs.
+//
+// A replica that waits is not taken down. If it were for its budgets alone, it would lose a unit that
+// serves in place of a broken one, once an autoscaler has scaled the component in, and the current
+// replica may be down as well.
 func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	replica, f := &p.result.Replicas[i], &p.facts[i]
 	replica.Role = RoleHeld
@@ -315,7 +320,7 @@ func (p *setPlan) hold(i int, spec func(Component) Spec) {
 	for c := range p.spec.Components {
 		held := spec(p.state.scaled(p.spec, i, c))
 		held.Partition = held.Replicas
-		plan := Plan(held, p.state.units(i, c).Slots)
+		plan := held.kept(p.state.units(i, c).Slots)
 		if atTarget {
 			plan.restate(held, p.state.units(i, c).Slots)
 		}

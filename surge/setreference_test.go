@@ -56,6 +56,17 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		}
 		return flat
 	}
+	// Of a replica that is not current, what it needs to serve is left to it.
+	waits := func(c surge.Component) surge.Spec {
+		flat := own(c)
+		r := flat.Resolve()
+		spare := min(r.Unavailable, c.Replicas-min(c.Replicas, max(c.MinAvailable, 1)))
+		flat.MaxUnavailable = concurrency.Count(spare)
+		if r.Surge == 0 && spare == 0 { // both would be 1 unavailable; nothing is outdated that a surge could be for
+			flat.MaxSurge = concurrency.Count(1)
+		}
+		return flat
+	}
 
 	type replica struct {
 		slot                    surge.Slot
@@ -210,11 +221,15 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 		switch {
 		case r >= replicas:
 		case r == current, !one.anyOld && (one.lives || r >= spec.Partition):
+			flat := waits
+			if r == current {
+				flat = own
+			}
 			for c, component := range components(r) {
-				put(r, c, surge.Plan(own(component), units(r, c).Slots).Actions, false)
+				put(r, c, surge.Plan(flat(component), units(r, c).Slots).Actions, false)
 			}
 		default:
-			hold(r, own)
+			hold(r, waits)
 		}
 	}
 	for r := len(all) - 1; r >= replicas; r-- {
@@ -225,7 +240,7 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 			left--
 			remove(r)
 		case slot.Available():
-			hold(r, own)
+			hold(r, waits)
 		}
 	}
 	return plan, current, seen

@@ -59,7 +59,7 @@ type Role string
 
 const (
 	// RoleHeld: no old unit is replaced; holes are filled at the replica's own revision, and surges
-	// are retired.
+	// are retired that it does not need to serve.
 	RoleHeld Role = "held"
 	// RoleCurrent: each component is updated with its own budgets. Only a RollingUpdate has a
 	// current replica.
