@@ -78,6 +78,7 @@ func mutations() []mutation {
 		{"set: a kept replica gives up what it needs", set, "MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Count(0)}", "MaxSurge: concurrency.Count(0), MaxUnavailable: concurrency.Count(1)}", sets, "H3|never ends|H6"},
 		{"set: a replica that waits is taken down within its budgets", set, "held.kept(", "Plan(held, ", "TestScaledApart", "of one that waits"},
 		{"set: a replica at the target is taken down within its budgets", set, "p.toTarget(i, Spec.kept)", "p.toTarget(i, Plan)", "TestScaledApart", "nor of one at the target"},
+		{"set: a leftover goes beside the current replica", set, "(i != result.Current || p.survives(i))", "p != nil", "TestPlanSet", "a_leftover_stays"},
 		{"stuck: held replicas are forgotten", stuck, "for i := range p.replicas {\n\t\tlist", "for i := range p.partition * 0 {\n\t\tlist", named, "places"},
 		{"stuck: other replicas beside the current one", stuck, "current >= 0 {", "current >= len(p.facts) {", named, "places|named"},
 		{"stuck: a pause of a set is forgotten", stuck, "if len(outdated) > 0 {", "if len(outdated) > len(p.facts) {", named, "places"},

@@ -204,9 +204,11 @@ func (p *setPlan) roll() {
 		}
 	}
 
+	// One of Replicas may be missing. If the plan takes the current replica down, that is the one, and
+	// must not be spent on a leftover as well.
 	available := 0
 	for i := range p.facts {
-		if p.slot(i).Available() {
+		if p.slot(i).Available() && (i != result.Current || p.survives(i)) {
 			available++
 		}
 	}
@@ -225,6 +227,24 @@ func (p *setPlan) roll() {
 			p.hold(i, Component.Flat)
 		}
 	}
+}
+
+// survives reports whether a replica that serves still does once its plan is carried out.
+func (p *setPlan) survives(i int) bool {
+	for c := range p.spec.Components {
+		component, slots := p.state.scaled(p.spec, i, c), p.state.units(i, c).Slots
+		all := count(slots, 0, len(slots))
+		available := all.available()
+		for _, action := range p.result.Replicas[i].Components[c].Actions {
+			if action.Op == Delete && slots[action.Index].Available() {
+				available--
+			}
+		}
+		if available < (Member{Replicas: component.Replicas, MinAvailable: component.MinAvailable}).need() {
+			return false
+		}
+	}
+	return true
 }
 
 // recreate plans a ReplicaRecreate.

@@ -213,10 +213,21 @@ func setReference(spec surge.SetSpec, state surge.SetState) (map[string]string, 
 			current = r
 		}
 	}
-	left := 0
+	left := 0 // replicas that serve once the others are planned
 	for r, one := range all {
 		if counted(r, one).Available() {
 			left++
+		}
+		if r == current && counted(r, one).Available() {
+			var members []surge.Member
+			for c, component := range components(r) {
+				slots := units(r, c).Slots
+				slots = surge.Apply(slots, surge.Plan(own(component), slots).Actions)
+				members = append(members, surge.Member{Slots: slots, Replicas: component.Replicas, MinAvailable: component.MinAvailable})
+			}
+			if !surge.Fold(members).Available() {
+				left--
+			}
 		}
 		switch {
 		case r >= replicas:
