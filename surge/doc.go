@@ -97,12 +97,14 @@
 //	H3  under ReplicaRecreate I2 holds for whole replicas
 //	H4  the only stalls are a broken old unit in a held replica, and those of I7 in the current one
 //	H5  without failures, at most one base replica at a time is neither wholly old and available nor
-//	    complete, apart from replicas and units that scaling adds or takes away
+//	    complete, apart from replicas and units that scaling adds or takes away, and from a replica
+//	    above which the partition is raised
 //	H6  after the whole plan is carried out, nothing is left to do in a replica whose role stays
 //
 // H1 and H2 are about updates that start without mixed replicas. There may be a second mixed
 // replica if one is scaled away and back during an update, or if the partition is raised above it:
-// that replica is held as it is.
+// that replica is held as it is, and the update goes on with the next one, even while the units that
+// were just deleted in the first are created again.
 //
 // All replicas have the components of the [SetSpec]. If autoscalers scale the components of each
 // replica apart, as those of Grove do, say so in the Replicas of [Units]: what a replica has beyond
