@@ -30,7 +30,8 @@ type observation struct {
 	running  map[string][]string        // machine → deployments with a job that has not ended
 	turns    map[rollout.TargetID]int64 // the last turn of which a job was seen
 	former   map[rollout.TargetID]former
-	active   int // jobs that have not ended
+	begun    map[concurrency.Holder]bool // the groups of brackets that had a job on a former machine
+	active   int                         // jobs that have not ended
 
 	released map[concurrency.Holder]bool // see decisions
 	never    []rollout.Diagnostic        // about what people have decided that expires before it begins
@@ -114,7 +115,7 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 		missing = unreleased(jobs.Items, releases.Items)
 	}
 	now.unreleased = missing
-	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, former: map[rollout.TargetID]former{}, known: now}
+	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, former: map[rollout.TargetID]former{}, begun: map[concurrency.Holder]bool{}, known: now}
 	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Freezes, o.snapshot.Commands = decided.approvals, decided.overrides, decided.freezes, decided.commands
 	o.released, o.never = decided.released, decided.never
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
@@ -215,6 +216,7 @@ func (o *observation) observeJobs(jobs []v1alpha1.NodeJob) map[rollout.TargetID]
 				f.success = job
 			}
 			o.former[target] = f
+			o.begun[concurrency.Holder{Resource: spec.Machine, Group: spec.Group}] = true
 		}
 		o.turns[target] = max(o.turns[target], spec.Turn)
 		if !job.Status.Terminal() {
@@ -336,6 +338,40 @@ func (o *observation) gone(ctx context.Context, server client.Reader, namespace 
 	slices.Sort(holding)
 	slices.Sort(ended)
 	return holding, ended, nil
+}
+
+// replaced returns the machines under whose names the state holds something of former ones: an open
+// execution, or the slots of one, of a group that had a job there before the machine was created. A
+// group runs on a resource once, so the new machine has not begun it. Nothing else may be held under
+// the name, for a plan that is told that a resource is gone gives back all of it.
+//
+// Tempting: to note the machine's UID in its jobs, which would tell also within the second of the
+// server's instants. But after objects were restored from a backup every machine would have been
+// replaced.
+func (o *observation) replaced(state rollout.State) (list []string) {
+	held := map[string]bool{} // by a former machine, and by nobody else
+	hold := func(holder concurrency.Holder) {
+		former, known := held[holder.Resource]
+		_, outside := rollout.TargetOf(holder)
+		held[holder.Resource] = (former || !known) && !outside && o.begun[holder]
+	}
+	for _, record := range state.Executions {
+		if record.Open != nil {
+			hold(concurrency.Holder{Resource: record.Resource, Group: record.Open.Group})
+		}
+	}
+	for _, pool := range state.Pools {
+		for _, lease := range pool.Leases {
+			hold(lease.Holder)
+		}
+	}
+	for machine, former := range held {
+		if former {
+			list = append(list, machine)
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // find returns the index of the machine of this name, and whether it was observed.

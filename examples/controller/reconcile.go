@@ -169,7 +169,9 @@ func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) 
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read
 // its records: see [NodeJobs]. If machines that are proved gone hold something it plans again without
-// them; of those that hold nothing it deletes the records.
+// them; of those that hold nothing it deletes the records. If former machines hold something whose
+// names others have now, it first makes a plan that is told that they are gone, and starts nothing:
+// jobs on the new machines count in none of it.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
 	own.mu.Lock()
 	before := own.known
@@ -192,7 +194,25 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 		executions: map[string][]byte{}, found: map[string]bool{},
 	}
 	planner.JobCounter = NewNodeJobs(r.Server, own.name, seen.pools(set)).PerPlan()
+	var replaced []string
+	looked := false // after that every start is carried out
+	planner.Choose = func(plan *rollout.Plan) []rollout.Start {
+		if !looked {
+			replaced = seen.replaced(plan.State)
+		}
+		if len(replaced) > 0 {
+			return nil
+		}
+		return plan.Start
+	}
 	plan, err := planner.Plan(ctx, seen.snapshot)
+	if looked = true; err == nil && len(replaced) > 0 {
+		seen.snapshot.DeletedResources = replaced
+		if _, err = planner.Plan(ctx, seen.snapshot); err == nil {
+			seen.snapshot.DeletedResources, replaced = nil, nil
+			plan, err = planner.Plan(ctx, seen.snapshot)
+		}
+	}
 	if err != nil {
 		return nil, rollout.Plan{}, err
 	}

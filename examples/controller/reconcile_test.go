@@ -530,6 +530,123 @@ func TestReplacedMachine(t *testing.T) {
 	}
 }
 
+// TestReplacedBeforeATurn: a machine is replaced under its name, and no turn sees that it was gone. The
+// jobs of its bracket are older than the new machine, so the bracket ends as if a turn had seen it,
+// with what it held, and the new machine gets everything. So it does if the controller that finds
+// that dies at one of its writes. A bracket whose jobs are not older goes on: it has begun on the new
+// machine, or within a second of its registration.
+func TestReplacedBeforeATurn(t *testing.T) {
+	died := errors.New("died")
+	for _, row := range []struct {
+		why   string
+		kind  bracket.CommandKind // what a person has decided about the former machine
+		later time.Duration       // when it is replaced
+		want  map[string]int      // what the machines say in the end
+	}{
+		{"a job has failed for good", "", 2 * time.Second, map[string]int{"current": 3}},
+		{"an agent is to repeat it", bracket.Retry, 2 * time.Second, map[string]int{"current": 3}},
+		{"nobody has said that it serves again", bracket.Abandon, 2 * time.Second, map[string]int{"current": 3}},
+		{"the bracket was ended", bracket.Resolve, 2 * time.Second, map[string]int{"current": 3}},
+		{"nothing tells the jobs from those of the new machine", "", -24 * time.Hour, map[string]int{"bracket_failed_holding": 1, "slot_full": 2}},
+	} {
+		alive := false
+		for n := 0; !alive; n++ {
+			c := newFake(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+				if job, ok := object.(*v1alpha1.NodeJob); ok {
+					job.CreationTimestamp = metav1.NewTime(job.Spec.CreatedAt.Truncate(time.Second))
+				}
+				return c.Create(ctx, object, options...)
+			}})
+			h, failure := failed(t, c)
+			if row.kind != "" {
+				create(t, c, command(failure, row.kind, "decided", h.clock.Now()))
+				h.once()
+			}
+			next := replace(t, c, failure.Spec.Machine)
+			next.CreationTimestamp = metav1.NewTime(h.clock.Now().Add(row.later).Truncate(time.Second))
+			next.Spec.JoinedAt = time.Time{}
+			create(t, c, next)
+			old := map[string]bool{}
+			for _, job := range listJobs(t, c, "fleet") {
+				old[job.Name] = true
+				if row.later > 0 && !job.Status.State.Terminal() && job.Spec.Machine == failure.Spec.Machine { // as the README has it of agents
+					if err := report(t.Context(), c, &job, rollout.JobCancelled, h.clock.Now()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			h.clock.Advance(3 * time.Second)
+			writes := 0
+			alive = true
+			mortal := interceptor.NewClient(c, failing(func() error {
+				if writes++; writes > n {
+					alive = false
+					return died
+				}
+				return nil
+			}))
+			if _, err := (&Reconciler{Client: mortal, Server: mortal, Clock: h.clock}).Reconcile(t.Context(), h.request()); err != nil && !errors.Is(err, died) {
+				t.Fatal(err)
+			}
+			h.run(day2.Add(72 * time.Hour))
+			said, anew := map[string]int{}, 0
+			for i := range 3 {
+				said[reason(t, c, "fleet", fmt.Sprint("node-", i))]++
+			}
+			for _, job := range listJobs(t, c, "fleet") {
+				if job.Spec.Machine == failure.Spec.Machine && !old[job.Name] {
+					anew++
+				}
+			}
+			if !maps.Equal(said, row.want) || (anew == 5) != (row.later > 0) {
+				t.Errorf("%s, dead after %d writes: the machines say %v, want %v; %d jobs on the new one", row.why, n, said, row.want, anew)
+			}
+		}
+	}
+}
+
+// TestReplaced: a machine was replaced if all that is held under its name is of brackets that had
+// begun on the former one. A plan that is told that it is gone would give back what the new one holds.
+func TestReplaced(t *testing.T) {
+	old, others, single := concurrency.Holder{Resource: "m", Group: "r/prod/1"}, concurrency.Holder{Resource: "m", Group: "r/prod/2"}, concurrency.Holder{Resource: "m", Group: "target/prod/agent"}
+	if _, outside := rollout.TargetOf(single); !outside {
+		t.Fatalf("%v is in a bracket", single)
+	}
+	for _, row := range []struct {
+		why    string
+		open   string // the group of the execution
+		leases []concurrency.Holder
+		want   bool
+	}{
+		{"nothing is held", "", nil, false},
+		{"an execution and its slot", old.Group, []concurrency.Holder{old}, true},
+		{"an execution without a slot, as in a policy without limits", old.Group, nil, true},
+		{"a slot that was left behind", "", []concurrency.Holder{old}, true},
+		{"an execution of the new machine", others.Group, []concurrency.Holder{others}, false},
+		{"a slot that was left behind, and an execution of the new machine", others.Group, []concurrency.Holder{others, old}, false},
+		{"the same, in the other order", others.Group, []concurrency.Holder{old, others}, false},
+		{"a target's slot, which no job tells from one of the former machine", old.Group, []concurrency.Holder{old, single}, false},
+		{"the same, in the other order", old.Group, []concurrency.Holder{single, old}, false},
+		{"a slot of another machine", "", []concurrency.Holder{{Resource: "n", Group: old.Group}}, false},
+	} {
+		o := &observation{begun: map[concurrency.Holder]bool{old: true, single: true}}
+		state := rollout.State{Executions: []*bracket.ExecutionRecord{{Rule: "r", Resource: "m"}}}
+		if row.open != "" {
+			state.Executions[0].Open = &bracket.Execution{Group: row.open}
+		}
+		for i, holder := range row.leases {
+			state.Pools = append(state.Pools, concurrency.Record{Key: fmt.Sprint(i), Leases: []concurrency.Lease{{Holder: holder}}})
+		}
+		want := []string(nil)
+		if row.want {
+			want = []string{"m"}
+		}
+		if got := o.replaced(state); !slices.Equal(got, want) {
+			t.Errorf("%s: replaced are %v, want %v", row.why, got, want)
+		}
+	}
+}
+
 // TestReplacedMachineRunsAnew: a machine on which everything was installed is deleted, and another one
 // is registered under its name. It runs what it was registered with, and not what jobs have installed
 // on the former one, so everything is installed there too. It takes a server, which knows which was
