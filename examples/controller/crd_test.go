@@ -286,6 +286,7 @@ func TestValidation(t *testing.T) {
 func TestConditionsAreApplied(t *testing.T) {
 	namespace, c := newNamespace(), newClient(t, sharedServer(t))
 	create(t, c, newFleet(t, namespace, 1)...)
+	create(t, c, inNamespace(&v1alpha1.BracketCommand{Spec: v1alpha1.BracketCommandSpec{Command: v1alpha1.CommandRelease, Machine: "node-0", Group: "g", By: "ann", Reason: "INC-7"}}, namespace, "serves"))
 	r := &Reconciler{Client: c, Server: c, Clock: clock.NewFake(day1)}
 	turn := func() {
 		t.Helper()
@@ -298,6 +299,7 @@ func TestConditionsAreApplied(t *testing.T) {
 		ours       []string
 	}{
 		{"Machine", "node-0", []string{v1alpha1.ConditionUpToDate}},
+		{"BracketCommand", "serves", []string{v1alpha1.ConditionEffective}},
 		{"RolloutPolicy", "node-lifecycle", []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionPlanned}},
 	} {
 		object := &unstructured.Unstructured{}

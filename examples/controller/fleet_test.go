@@ -126,7 +126,7 @@ func newFake(tb testing.TB, funcs interceptor.Funcs, objects ...client.Object) c
 		funcs.List = listed
 	}
 	return fake.NewClientBuilder().WithScheme(small).WithTypeConverters(managedfields.NewDeducedTypeConverter()).WithGlobalResourceVersionCounter().WithInterceptorFuncs(funcs).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{}).Build()
+		WithStatusSubresource(&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}, &v1alpha1.NodeJob{}, &v1alpha1.BracketCommand{}).Build()
 }
 
 // listed is a list with a selector of fields, of which the fake client knows but few.

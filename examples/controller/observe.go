@@ -35,6 +35,7 @@ type observation struct {
 
 	released map[concurrency.Holder]bool // see decisions
 	never    []rollout.Diagnostic        // about what people have decided that expires before it begins
+	orders   []v1alpha1.BracketCommand   // see decisions
 
 	known known // for the next observation
 }
@@ -117,7 +118,7 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 	now.unreleased = missing
 	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, former: map[rollout.TargetID]former{}, begun: map[concurrency.Holder]bool{}, known: now}
 	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Freezes, o.snapshot.Commands = decided.approvals, decided.overrides, decided.freezes, decided.commands
-	o.released, o.never = decided.released, decided.never
+	o.released, o.never, o.orders = decided.released, decided.never, decided.orders
 	slices.SortFunc(o.machines, func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i := range releases.Items {
 		o.release(&releases.Items[i])

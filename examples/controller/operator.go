@@ -23,6 +23,7 @@ type decisions struct {
 	commands  []bracket.Command
 	released  map[concurrency.Holder]bool // whose slots are given back if they are quarantined
 	never     []rollout.Diagnostic        // about overrides that expire before they begin
+	orders    []v1alpha1.BracketCommand   // the objects of all commands, those to release included
 }
 
 // decide reads them. One that is being deleted was taken back, and a finalizer does not keep it in
@@ -71,6 +72,7 @@ func decide(ctx context.Context, reader client.Reader, namespace string) (decisi
 		if deleted(object) {
 			continue
 		}
+		d.orders = append(d.orders, *object)
 		if spec.Command == v1alpha1.CommandRelease {
 			d.released[concurrency.Holder{Resource: spec.Machine, Group: spec.Group}] = true
 			continue

@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -409,6 +411,108 @@ func TestReleaseCommand(t *testing.T) {
 	}
 }
 
+// says returns the reason and the message of what a command of the fleet says of itself.
+func says(t *testing.T, c client.Client, name string) string {
+	t.Helper()
+	var order v1alpha1.BracketCommand
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: name}, &order); err != nil {
+		t.Fatal(err)
+	}
+	said := meta.FindStatusCondition(order.Status.Conditions, v1alpha1.ConditionEffective)
+	if said == nil {
+		return ""
+	}
+	return string(said.Status) + " " + said.Reason + ": " + said.Message
+}
+
+// TestReleaseCommandWithoutEffect: whoever writes a release with a wrong name, or too early, or twice,
+// reads on it what is wrong, and what waits for a release. One that has done its work goes on saying
+// so.
+func TestReleaseCommandWithoutEffect(t *testing.T) {
+	c := newFake(t, interceptor.Funcs{})
+	h, job := failed(t, c)
+	var open *v1alpha1.NodeJob // a further attempt, which was created elsewhere
+	const early = "early"
+	create(t, c, command(job, v1alpha1.CommandRelease, early, h.clock.Now()))
+	h.once()
+	if got, want := says(t, c, early), "False command_waits: the execution of "+job.Spec.Group+" on "+job.Spec.Machine+" has not ended: there is nothing to release before somebody has abandoned it"; got != want {
+		t.Errorf("before the execution has ended it says\n%q, want\n%q", got, want)
+	}
+	open = inNamespace(&v1alpha1.NodeJob{Spec: job.Spec}, "fleet", "late")
+	open.Spec.Run, open.Spec.Turn = strings.Replace(job.Spec.Run, "/1/1/", "/1/2/", 1), job.Spec.Turn+1
+	create(t, c, open, command(job, bracket.Abandon, "given-up", h.clock.Now()))
+	wrong := func(name string, change func(*v1alpha1.BracketCommandSpec)) {
+		order := command(job, v1alpha1.CommandRelease, name, h.clock.Now())
+		change(&order.Spec)
+		create(t, c, order)
+	}
+	another := "node-0"
+	if job.Spec.Machine == another {
+		another = "node-1"
+	}
+	wrong("other-machine", func(s *v1alpha1.BracketCommandSpec) { s.Machine = another })
+	wrong("no-machine", func(s *v1alpha1.BracketCommandSpec) { s.Machine = "node-33" })
+	wrong("other-group", func(s *v1alpha1.BracketCommandSpec) { s.Group = strings.TrimSuffix(s.Group, "1") + "2" })
+	wrong("no-group", func(s *v1alpha1.BracketCommandSpec) { s.Group = "Node Lifecycle" })
+	h.once()
+	h.once()
+	waits := "; these wait for a release: machine " + job.Spec.Machine + " with group " + job.Spec.Group
+	checks := []struct{ name, want string }{
+		{early, "False command_waits: a job of " + job.Spec.Group + " on " + job.Spec.Machine + " has not ended: its slot is given back when it has"},
+		{"given-up", "True applied: "},
+		{"other-machine", "False command_without_effect: " + another + " holds no slot of an abandoned execution of " + job.Spec.Group + ": it was given back before, or the command names another machine or group" + waits},
+		{"no-machine", "False command_without_effect: there is no machine node-33" + waits},
+		{"other-group", "False command_without_effect: " + job.Spec.Machine + " holds no slot of an abandoned execution of " + strings.TrimSuffix(job.Spec.Group, "1") + "2: it was given back before, or the command names another machine or group" + waits},
+		{"no-group", "False command_without_effect: Node Lifecycle is the id of no group" + waits},
+	}
+	check := func(when string) {
+		t.Helper()
+		for _, row := range checks {
+			if got := says(t, c, row.name); got != row.want {
+				t.Errorf("%s %s says\n%q, want\n%q", when, row.name, got, row.want)
+			}
+		}
+	}
+	check("while a job is active")
+	if err := report(t.Context(), c, open, rollout.JobFailure, h.clock.Now()); err != nil {
+		t.Fatal(err)
+	}
+	checks[0].want = "True given_back: the slots of " + job.Spec.Group + " on " + job.Spec.Machine
+	h.once()
+	if got := says(t, c, early); got != checks[0].want {
+		t.Errorf("it has given the slot back, and says %q", got)
+	}
+	h.run(day2.Add(12 * time.Hour))
+	for i := 2; i < len(checks); i++ {
+		checks[i].want = strings.TrimSuffix(checks[i].want, waits) + "; no slot waits for a release"
+	}
+	check("in the end")
+	if said := planned(t, c); strings.Contains(said, "command") {
+		t.Errorf("the commands that the planner hears have done their work, and the policy says %q", said)
+	}
+}
+
+// TestReleaseCommandSaysItLater: the server does not take at once what a release says that has done
+// its work, because the cache is behind. It is said in a later turn.
+func TestReleaseCommandSaysItLater(t *testing.T) {
+	refused := 0
+	c := newFake(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		if order, ok := object.(*v1alpha1.BracketCommand); ok && refused < 2 && meta.IsStatusConditionTrue(order.Status.Conditions, v1alpha1.ConditionEffective) && order.Spec.Command == v1alpha1.CommandRelease {
+			refused++
+			return apierrors.NewConflict(schema.GroupResource{Resource: "bracketcommands"}, order.Name, errors.New("an old version"))
+		}
+		return c.SubResource(sub).Patch(ctx, object, patch, options...)
+	}})
+	h, job := failed(t, c)
+	create(t, c, command(job, bracket.Abandon, "given-up", h.clock.Now()), command(job, v1alpha1.CommandRelease, "serves", h.clock.Now()))
+	for range 4 {
+		h.once()
+	}
+	if got, want := says(t, c, "serves"), "True given_back: the slots of "+job.Spec.Group+" on "+job.Spec.Machine; got != want || refused != 2 {
+		t.Errorf("after %d conflicts it says %q, want %q", refused, got, want)
+	}
+}
+
 // TestReleaseCommandForUnseenMachine: of a machine that the cache does not show, a plan sees no
 // jobs and counts none. So its slot is not given back: a job of the execution may still be at work
 // there. The job of a deployment that the cache does not show counts, with a slot or without.
@@ -522,8 +626,13 @@ func TestCommandWithoutEffect(t *testing.T) {
 	create(t, c, wrong)
 	for turn := range 3 { // only the first one hears it, and people look later
 		h.once()
-		if said := planned(t, c); strings.Count(said, "command_without_effect: again/uid-of-again: ") != 1 {
+		const code, id = "command_without_effect: ", "again/uid-of-again: "
+		said := planned(t, c)
+		if strings.Count(said, code+id) != 1 {
 			t.Errorf("turn %d: the policy says %q", turn, said)
+		}
+		if _, why, _ := strings.Cut(said, id); says(t, c, "again") != "False "+code+why || why == "" {
+			t.Errorf("turn %d: the policy says %q, and the command %q", turn, said, says(t, c, "again"))
 		}
 	}
 	if err := c.Delete(t.Context(), wrong); err != nil {
@@ -535,6 +644,9 @@ func TestCommandWithoutEffect(t *testing.T) {
 	h.run(day2.Add(12 * time.Hour))
 	if got := reason(t, c, "fleet", job.Spec.Machine); got != "current" {
 		t.Errorf("the machine says %s", got)
+	}
+	if got := says(t, c, "again"); got != "True applied: " {
+		t.Errorf("the command says %q", got)
 	}
 }
 
@@ -657,9 +769,10 @@ func TestDecisionsOnServer(t *testing.T) {
 	pause := inNamespace(&v1alpha1.DeploymentFreeze{Spec: v1alpha1.DeploymentFreezeSpec{Everything: true, PauseCurves: true, By: "ben", Reason: "INC"}}, namespace, "p")
 	create(t, c, approval, override, freeze, pause, order)
 	got, err := decide(t.Context(), c, namespace)
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(got.orders) != 1 || got.orders[0].UID != order.UID {
+		t.Fatal(err, got.orders)
 	}
+	got.orders = nil
 	want := decisions{
 		[]rollout.Approval{{Version: "v", Deployment: "d", Environment: "e", By: "ann", Status: rollout.Approved, At: approval.CreationTimestamp.Time}},
 		[]rollout.Override{{
@@ -671,7 +784,7 @@ func TestDecisionsOnServer(t *testing.T) {
 			CreatedAt: freeze.CreationTimestamp.Time, ExpiresAt: freeze.Spec.ExpiresAt, CreatedBy: "ann", Reason: "why",
 		}, {ID: "p", PauseCurves: true, CreatedAt: pause.CreationTimestamp.Time, CreatedBy: "ben", Reason: "INC"}},
 		[]bracket.Command{{ID: "c/" + string(order.UID), Kind: bracket.Skip, Group: "g", Resource: "m", Deployment: "d", By: "ann", Reason: "why", At: order.CreationTimestamp.Time}},
-		map[concurrency.Holder]bool{}, nil,
+		map[concurrency.Holder]bool{}, nil, nil,
 	}
 	if !reflect.DeepEqual(got, want) || approval.CreationTimestamp.IsZero() || override.UID == "" {
 		t.Errorf("got %+v, want %+v", got, want)

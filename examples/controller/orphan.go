@@ -42,10 +42,14 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 		switch err := (&rollout.Planner{Store: own.store}).Release(ctx, orphan); {
 		case err == nil:
 			again = true
+			if _, missed := report.given[orphan.Holder]; !missed {
+				report.given[orphan.Holder] = true
+			}
 			report.event(seen.machine(orphan.Resource), corev1.EventTypeNormal, reasonGivenBack, "GiveBack",
 				fmt.Sprintf("the slot of %s in %s with token %d: the machine serves again", orphan.Group, orphan.Pool, orphan.Token))
 		case errors.Is(err, bracket.ErrConflict), errors.Is(err, bracket.ErrNotFound), errors.Is(err, concurrency.ErrFenced):
 			again = true // somebody else was quicker
+			report.given[orphan.Holder] = false
 		default:
 			return false, time.Time{}, err
 		}
@@ -74,6 +78,22 @@ func (r *Reconciler) giveBack(ctx context.Context, own *namespace, jobs *dispatc
 		}
 	}
 	return again, next, nil
+}
+
+// remember adds to those whose slots this turn has given back those of earlier turns, until the
+// commands are gone: the server may not have taken yet what these say of it.
+func (n *namespace) remember(given, released map[concurrency.Holder]bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for holder := range n.given {
+		given[holder] = true
+	}
+	n.given = map[concurrency.Holder]bool{}
+	for holder, all := range given {
+		if all && released[holder] {
+			n.given[holder] = true
+		}
+	}
 }
 
 // due returns those orphans of targets outside brackets that every plan has listed for the time of

@@ -264,6 +264,7 @@ func TestRoles(t *testing.T) {
 		{"what a policy says is not the program's", "patch", "rollout.tranche.dev", "rolloutpolicies", "", false},
 		{"definitions are installed by somebody else", "update", "apiextensions.k8s.io", "customresourcedefinitions", "", false},
 		{"people decide", "list", "rollout.tranche.dev", "bracketcommands", "", true},
+		{"what came of a command it says there", "patch", "rollout.tranche.dev", "bracketcommands", "status", true},
 		{"… and not the program", "create", "rollout.tranche.dev", "releaseapprovals", "", false},
 		{"people freeze, and that is heard at once", "watch", "rollout.tranche.dev", "deploymentfreezes", "", true},
 		{"… and the program does not thaw", "delete", "rollout.tranche.dev", "deploymentfreezes", "", false},

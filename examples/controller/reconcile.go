@@ -31,6 +31,7 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -65,8 +66,9 @@ type namespace struct {
 	mu      sync.Mutex
 	planner rollout.Planner // it decodes only what has changed
 
-	suspects map[lease]time.Time  // since when every plan has called them orphans
-	unsaid   map[string]time.Time // since when no turn has got the status of these objects written
+	suspects map[lease]time.Time         // since when every plan has called them orphans
+	given    map[concurrency.Holder]bool // whose slots this controller has given back, while a command says so
+	unsaid   map[string]time.Time        // since when no turn has got the status of these objects written
 
 	known known // what the last observation knew
 }
@@ -82,7 +84,7 @@ func (r *Reconciler) namespace(name string) *namespace {
 // Reconcile observes the namespace, plans, saves what the plan claims, creates the jobs, gives
 // slots back that nobody uses, and says what it found.
 func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	report := &reporter{client: r.Client, recorder: r.Recorder, now: r.Clock.Now()}
+	report := &reporter{client: r.Client, recorder: r.Recorder, now: r.Clock.Now(), given: map[concurrency.Holder]bool{}}
 	found, err := r.compiler.load(ctx, r.Client, request.Namespace)
 	if err != nil {
 		return ctrl.Result{}, err
@@ -135,6 +137,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 		}
 	}
 	given, due, err := r.giveBack(ctx, own, jobs, report, seen, plan)
+	own.remember(report.given, seen.released)
 	err = errors.Join(denials, err, report.planned(ctx, found, seen, plan))
 	unsaid := own.again(ctx, report, r.Clock.Now())
 	if err != nil {
@@ -286,7 +289,7 @@ func watched() []client.Object {
 
 // reported has an object of every kind whose status the reconciler writes.
 func reported() []client.Object {
-	return []client.Object{&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}}
+	return []client.Object{&v1alpha1.RolloutPolicy{}, &v1alpha1.Machine{}, &v1alpha1.BracketCommand{}}
 }
 
 // Ready returns a check of whether a reconciler that reads from a cache could plan now: the cache

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/examples/controller/api/v1alpha1"
 	"github.com/tranche-dev/tranche/rollout"
 )
@@ -40,9 +41,9 @@ const (
 // maxMessage is what the message of a condition may hold.
 const maxMessage = 32768
 
-// reporter tells people what a plan says: conditions on policies and machines, and an event when
-// the reason of a condition changes. It writes only what differs, so a fleet at rest costs nothing;
-// two controllers that see different pasts may overwrite one another until they see the same.
+// reporter tells people what a plan says: conditions on policies, commands and machines, and an event
+// when the reason of a condition changes. It writes only what differs, so a fleet at rest costs
+// nothing; two controllers that see different pasts may overwrite one another until they see the same.
 type reporter struct {
 	client   client.Client
 	recorder events.EventRecorder
@@ -51,6 +52,8 @@ type reporter struct {
 	news    []func() // the events of what the next patch says; they are emitted when the server has taken it
 	unsaid  []string // the objects whose status the server did not take: nothing waits for them, see namespace.again
 	denials error    // why it refused them, unless somebody else was quicker
+
+	given map[concurrency.Holder]bool // of abandoned executions: whether this turn has given back all slots
 }
 
 func condition(kind string, ok bool, reason, message string, generation int64, now time.Time) metav1.Condition {
@@ -72,7 +75,7 @@ func (r *reporter) set(about client.Object, list *[]metav1.Condition, c metav1.C
 	meta.SetStatusCondition(list, c)
 	if news {
 		kind := corev1.EventTypeNormal
-		if c.Reason == reasonInvalid || c.Reason == reasonRejected {
+		if c.Reason == reasonInvalid || c.Reason == reasonRejected || c.Reason == reasonWithoutEffect {
 			kind = corev1.EventTypeWarning
 		}
 		note, _, _ := strings.Cut(c.Message, "\n")
@@ -122,7 +125,7 @@ func (r *reporter) noPlan(policy *v1alpha1.RolloutPolicy, reason, message string
 // maxQueue is how much of the queue a policy shows.
 const maxQueue = 10
 
-// planned reports a plan, on the policies and on every machine.
+// planned reports a plan, on the policies, the commands and every machine.
 func (r *reporter) planned(ctx context.Context, found policies, seen *observation, plan rollout.Plan) error {
 	message := ""
 	for _, d := range slices.Concat(plan.Diagnostics, seen.never) {
@@ -161,7 +164,7 @@ func (r *reporter) planned(ctx context.Context, found policies, seen *observatio
 		policy.Status.Waiting, policy.Status.Running, policy.Status.NextPlan = int32(plan.Waiting.Len()), int32(seen.active+len(plan.Start)), next
 		policy.Status.Collecting, policy.Status.Queue = collecting, queue
 	})
-	return errors.Join(err, r.onMachines(ctx, seen, plan))
+	return errors.Join(err, r.onCommands(ctx, seen, plan), r.onMachines(ctx, seen, plan))
 }
 
 func (r *reporter) onPolicies(ctx context.Context, found policies, change func(*v1alpha1.RolloutPolicy)) error {

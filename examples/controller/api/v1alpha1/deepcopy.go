@@ -213,6 +213,7 @@ func (in *DeploymentFreezeList) DeepCopyObject() runtime.Object {
 func (in *BracketCommand) DeepCopyInto(out *BracketCommand) {
 	*out = *in
 	in.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	out.Status.Conditions = conditions(in.Status.Conditions)
 }
 
 // DeepCopyObject implements [runtime.Object].

@@ -41,6 +41,11 @@ const (
 	// of what it waits for, such as slot_full, or "started", or "being_deleted". There is none in a
 	// namespace without policies.
 	ConditionUpToDate = "UpToDate"
+	// ConditionEffective on a BracketCommand: it has been carried out. It is false as long as the
+	// command waits for something, or has no effect as it is written; the message says why. There is
+	// none if nothing is known of it, as of one whose execution has ended otherwise, and none on a
+	// command whose group is closed.
+	ConditionEffective = "Effective"
 )
 
 // RolloutPolicy is a policy of package rollout.
@@ -349,18 +354,21 @@ type DeploymentFreezeList struct {
 // BracketCommand is an operator's decision about what a bracket does on one machine, for example to
 // repeat a job that has failed for good; or it closes the group that a bracket is collecting. The
 // first plan that sees both the command and the open execution carries it out, once. A command that
-// does not apply then never will: the condition [ConditionPlanned] of the policies names it, and a
-// new object gives a new command. One that closes a group waits, and is named there, until one of the
-// releases may be deployed. To delete a command that was carried out takes nothing back.
+// does not apply then never will: it says so in its condition [ConditionEffective], the condition
+// [ConditionPlanned] of the policies names it, and a new object gives a new command. One that closes
+// a group waits, and is named there, until one of the releases may be deployed. To delete a command
+// that was carried out takes nothing back.
 type BracketCommand struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              BracketCommandSpec `json:"spec"`
+	Spec              BracketCommandSpec   `json:"spec"`
+	Status            BracketCommandStatus `json:"status,omitempty"`
 }
 
 // CommandRelease says that a machine serves again on which an execution was abandoned: the slots
 // that the execution left behind are given back, as long as the command exists. It does nothing as
-// long as the execution is open, or a job of it is active.
+// long as the execution is open, or a job of it is active. Its condition [ConditionEffective] says
+// so, and, if nothing was left behind under these names, what waits for a release.
 const CommandRelease bracket.CommandKind = "release"
 
 // BracketCommandSpec is [bracket.Command], given at the creation of the object, to the second, or
@@ -372,6 +380,11 @@ type BracketCommandSpec struct {
 	Deployment string              `json:"deployment,omitempty"` // for retry and skip; empty: every member that has failed
 	By         string              `json:"by"`
 	Reason     string              `json:"reason"`
+}
+
+// BracketCommandStatus is what came of a command, as far as the last plan knows.
+type BracketCommandStatus struct {
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // BracketCommandList is a list of commands.
