@@ -174,7 +174,7 @@ type Controller struct {
 	Fleet    rollout.Snapshot // what exists, without jobs
 
 	// Grace is how long a lease must have been called an orphan, in every plan, before it is given
-	// back; 0 means [DefaultGrace].
+	// back; 0 means [DefaultGrace]. One that is quarantined is not: a person gives it back.
 	Grace time.Duration
 
 	planner  rollout.Planner     // kept, for it decodes only what has changed

@@ -29,9 +29,15 @@ type lease struct {
 // is about to dispatch. This host can: a dispatch that comes too late is fenced, and the next plan
 // claims again. A controller that starts under the lease has renewed it by saving its plan. Then
 // the time of grace begins anew, because this controller may have looked at the jobs before.
+//
+// A lease that is quarantined stays: its execution was abandoned, or it was stuck, and only a person
+// knows when the resource serves again. They give it back with [rollout.Planner.Release].
 func (c *Controller) release(ctx context.Context, turn *Turn, now time.Time) error {
 	suspects := map[lease]time.Time{}
 	for _, orphan := range turn.Plan.Orphans {
+		if orphan.State == concurrency.Quarantined {
+			continue
+		}
 		name := lease{orphan.Pool, orphan.Token, orphan.ProgressAt.UnixNano()}
 		since, known := c.suspects[name]
 		if !known {
