@@ -68,9 +68,12 @@ type targetRecord struct {
 // released reports whether a lease that the target had outside brackets was given back.
 func (t *targetRecord) released(pool string, token uint64) bool { return token <= t.Released[pool] }
 
+// targetKeys is the prefix of the keys of all targets' records.
+const targetKeys = "target/"
+
 // targetKey is the store key of a target's record.
 func targetKey(id rollout.TargetID) string {
-	return "target/" + id.Key()
+	return targetKeys + id.Key()
 }
 
 // dispatch creates the job of a start, once. seen is the last turn of which the plan saw the job.
@@ -158,12 +161,19 @@ func (d *dispatcher) last(ctx context.Context, key string) (record targetRecord,
 	case err != nil:
 		return record, 0, err
 	}
+	if record, err = decodeTarget(key, value); err != nil {
+		return record, 0, err
+	}
+	return record, revision, nil
+}
+
+func decodeTarget(key string, value []byte) (record targetRecord, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.DisallowUnknownFields() // what a newer controller wrote must not be lost
 	if err := decoder.Decode(&record); err != nil {
-		return record, 0, fmt.Errorf("controller: record %s: %w", key, err)
+		return record, fmt.Errorf("controller: record %s: %w", key, err)
 	}
-	return record, revision, nil
+	return record, nil
 }
 
 // create creates a job unless it exists, and reports whether it did.

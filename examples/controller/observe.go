@@ -52,6 +52,7 @@ type former struct {
 type known struct {
 	unreleased map[jobID]bool  // the jobs of versions that there is no release of, as far as the server knows
 	commands   map[string]bool // the ids of the commands that were planned with
+	names      map[string]bool // of the machines that there are, or jobs of; nil before it is known of which others there are records
 }
 
 // jobID tells a job from a later one of the same name.
@@ -115,7 +116,13 @@ func observe(ctx context.Context, reader, server client.Reader, namespace string
 		}
 		missing = unreleased(jobs.Items, releases.Items)
 	}
-	now.unreleased = missing
+	now.unreleased, now.names = missing, make(map[string]bool, len(machines.Items))
+	for i := range machines.Items {
+		now.names[machines.Items[i].Name] = true
+	}
+	for i := range jobs.Items {
+		now.names[jobs.Items[i].Spec.Machine] = true
+	}
 	o := &observation{machines: machines.Items, jobs: jobs.Items, running: map[string][]string{}, turns: map[rollout.TargetID]int64{}, former: map[rollout.TargetID]former{}, begun: map[concurrency.Holder]bool{}, known: now}
 	o.snapshot.Approvals, o.snapshot.Overrides, o.snapshot.Freezes, o.snapshot.Commands = decided.approvals, decided.overrides, decided.freezes, decided.commands
 	o.released, o.never, o.orders = decided.released, decided.never, decided.orders
@@ -303,10 +310,10 @@ func (o *observation) hasJob(run string) bool {
 // A cache may not know a machine yet that another controller has planned for: who is missing there is
 // asked for at the server, and only its answer is a proof.
 //
-// As long as there are jobs of a machine its record is left: a machine that comes back under its name
-// would be taken to have those jobs, and without the record to be in the middle of its bracket. Nor is
-// a plan told of a machine that holds nothing. It would be made after the answer, and the machine may
-// be back by then, with a slot that another controller has given it.
+// As long as there are jobs of a machine, at the server too, its record is left: a machine that comes
+// back under its name would be taken to have those jobs, and without the record to be in the middle of
+// its bracket. Nor is a plan told of a machine that holds nothing. It would be made after the answer,
+// and the machine may be back by then, with a slot that another controller has given it.
 func (o *observation) gone(ctx context.Context, server client.Reader, namespace string, state rollout.State) (holding, ended []string, err error) {
 	missing := map[string]bool{} // whether it holds something
 	for _, record := range state.Executions {
@@ -325,20 +332,48 @@ func (o *observation) gone(ctx context.Context, server client.Reader, namespace 
 			delete(missing, machine)
 		}
 	}
+	var idle []string
 	for machine, holds := range missing {
-		err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: machine}, &v1alpha1.Machine{})
-		switch {
-		case err != nil && !apierrors.IsNotFound(err):
-			return nil, nil, fmt.Errorf("controller: is machine %s gone: %w", machine, err)
-		case err != nil && holds:
-			holding = append(holding, machine)
+		switch is, err := gone(ctx, server, namespace, machine); {
 		case err != nil:
-			ended = append(ended, machine)
+			return nil, nil, err
+		case is && holds:
+			holding = append(holding, machine)
+		case is:
+			idle = append(idle, machine)
 		}
 	}
 	slices.Sort(holding)
-	slices.Sort(ended)
-	return holding, ended, nil
+	ended, err = jobless(ctx, server, namespace, idle)
+	return holding, ended, err
+}
+
+// gone reports whether the server has no machine of this name.
+func gone(ctx context.Context, server client.Reader, namespace, machine string) (bool, error) {
+	err := server.Get(ctx, client.ObjectKey{Namespace: namespace, Name: machine}, &v1alpha1.Machine{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return false, fmt.Errorf("controller: is machine %s gone: %w", machine, err)
+	}
+	return err != nil, nil
+}
+
+// jobless returns, in order, those of the machines of which the server has no jobs.
+func jobless(ctx context.Context, server client.Reader, namespace string, machines []string) ([]string, error) {
+	if len(machines) == 0 {
+		return nil, nil
+	}
+	var jobs v1alpha1.NodeJobList
+	if err := list(ctx, server, namespace, &jobs); err != nil {
+		return nil, err
+	}
+	machines = slices.Clone(machines)
+	slices.Sort(machines)
+	for i := range jobs.Items {
+		if at, found := slices.BinarySearch(machines, jobs.Items[i].Spec.Machine); found {
+			machines = slices.Delete(machines, at, at+1)
+		}
+	}
+	return machines, nil
 }
 
 // replaced returns the machines under whose names the state holds something of former ones: an open

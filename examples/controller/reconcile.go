@@ -172,9 +172,9 @@ func (r *Reconciler) forget(ctx context.Context, report *reporter, name string) 
 
 // plan observes and plans. Jobs are counted at the server by the planner itself, after it has read
 // its records: see [NodeJobs]. If machines that are proved gone hold something it plans again without
-// them; of those that hold nothing it deletes the records. If former machines hold something whose
-// names others have now, it first makes a plan that is told that they are gone, and starts nothing:
-// jobs on the new machines count in none of it.
+// them; of those that hold nothing, and of which there are no jobs, it deletes the records. If former
+// machines hold something whose names others have now, it first makes a plan that is told that they
+// are gone, and starts nothing: jobs on the new machines count in none of it.
 func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.PolicySet) (*observation, rollout.Plan, error) {
 	own.mu.Lock()
 	before := own.known
@@ -227,6 +227,9 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 	}
 	if err == nil && len(ended) > 0 {
 		err = planner.Forget(ctx, ended)
+	}
+	if err == nil {
+		err = own.forgetTargets(ctx, r.Server, seen, plan.State)
 	}
 	return seen, plan, err
 }

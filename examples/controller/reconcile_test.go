@@ -530,6 +530,14 @@ func TestReplacedMachine(t *testing.T) {
 	}
 }
 
+// likeAServer gives jobs a creationTimestamp, which the fake client does not.
+func likeAServer(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+	if job, ok := object.(*v1alpha1.NodeJob); ok {
+		job.CreationTimestamp = metav1.NewTime(job.Spec.CreatedAt.Truncate(time.Second))
+	}
+	return c.Create(ctx, object, options...)
+}
+
 // TestReplacedBeforeATurn: a machine is replaced under its name, and no turn sees that it was gone. The
 // jobs of its bracket are older than the new machine, so the bracket ends as if a turn had seen it,
 // with what it held, and the new machine gets everything. So it does if the controller that finds
@@ -554,12 +562,7 @@ func TestReplacedBeforeATurn(t *testing.T) {
 			n = 1000 // it does not die
 		}
 		for ; !alive; n++ {
-			c := newFake(t, interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-				if job, ok := object.(*v1alpha1.NodeJob); ok {
-					job.CreationTimestamp = metav1.NewTime(job.Spec.CreatedAt.Truncate(time.Second))
-				}
-				return c.Create(ctx, object, options...)
-			}})
+			c := newFake(t, interceptor.Funcs{Create: likeAServer})
 			h, failure := failed(t, c)
 			if row.kind != "" {
 				create(t, c, command(failure, row.kind, "decided", h.clock.Now()))
@@ -604,6 +607,111 @@ func TestReplacedBeforeATurn(t *testing.T) {
 			if !maps.Equal(said, row.want) || (anew == 5) != (row.later > 0) {
 				t.Errorf("%s, dead after %d writes: the machines say %v, want %v; %d jobs on the new one", row.why, n, said, row.want, anew)
 			}
+		}
+	}
+}
+
+// TestGoneForGood: somebody deletes the jobs of a machine that is gone for good. Then the controller
+// deletes its records, also those of its targets, and a machine that is registered under the name
+// later is like one that nobody has seen. With the records of its targets it was given the last job of
+// the former machine once more, however old.
+func TestGoneForGood(t *testing.T) {
+	const name = "node-1"
+	records := func(c client.WithWatch) (list []string) {
+		entries, err := NewStore(c, c, "fleet").List(t.Context(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			if strings.Contains(entry.Key, name) {
+				list = append(list, entry.Key)
+			}
+		}
+		return list
+	}
+	for _, row := range []struct {
+		why     string
+		restart bool // the controller that has seen the jobs is another one
+		left    bool // one job is left
+		unseen  bool // it is only the cache that does not show the machine
+		hidden  bool // it is only the cache that does not show the jobs
+		forgets bool
+	}{
+		{"all are gone", false, false, false, false, true},
+		{"all are gone, and the controller is new", true, false, false, false, true},
+		{"a job is left", false, true, false, false, false},
+		{"the machine is there, and its jobs are deleted", false, false, true, false, false},
+		{"the jobs are there", false, false, false, true, false},
+		{"the jobs are there, and the controller is new", true, false, false, true, false},
+	} {
+		c := newFake(t, interceptor.Funcs{Create: likeAServer})
+		create(t, c, newFleet(t, "fleet", 3)...)
+		h := newHost(t, c, "fleet", day2.Add(-time.Hour))
+		hiding := false
+		cache := interceptor.NewClient(c, interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				err := c.List(ctx, list, options...)
+				switch list := list.(type) {
+				case *v1alpha1.MachineList:
+					list.Items = slices.DeleteFunc(list.Items, func(m v1alpha1.Machine) bool { return hiding && row.unseen && m.Name == name })
+				case *v1alpha1.NodeJobList:
+					list.Items = slices.DeleteFunc(list.Items, func(j v1alpha1.NodeJob) bool { return hiding && row.hidden && j.Spec.Machine == name })
+				}
+				return err
+			},
+		})
+		newController := func() {
+			h.reconcile = (&Reconciler{Client: cache, Server: c, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+		}
+		newController()
+		h.run(day2.Add(20 * time.Hour))
+		if got := records(c); len(got) != 6 { // an execution and five targets
+			t.Fatalf("%s: there are records %q", row.why, got)
+		}
+		if !row.unseen {
+			if err := c.Delete(t.Context(), inNamespace(&v1alpha1.Machine{}, "fleet", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h.once()
+		if got := records(c); len(got) != 6 {
+			t.Fatalf("%s: as long as there are jobs there are records %q", row.why, got)
+		}
+		left := row.left
+		for _, job := range listJobs(t, c, "fleet") {
+			if job.Spec.Machine != name || row.hidden {
+				continue
+			}
+			if left {
+				left = false
+				continue
+			}
+			if err := c.Delete(t.Context(), &job); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hiding = true; row.restart {
+			newController()
+		}
+		h.once()
+		want := 6
+		if row.forgets {
+			want = 0
+		}
+		if got := records(c); len(got) != want {
+			t.Errorf("%s: there are records %q, want %d", row.why, got, want)
+		}
+		if !row.forgets {
+			continue
+		}
+		before := listJobs(t, c, "fleet")
+		next := inNamespace(&v1alpha1.Machine{Spec: v1alpha1.MachineSpec{Environment: "prod"}}, "fleet", name)
+		next.Labels = map[string]string{"cluster": "prod-east"}
+		next.CreationTimestamp = metav1.NewTime(h.clock.Now().Truncate(time.Second))
+		create(t, c, next)
+		h.run(h.clock.Now().Add(72 * time.Hour))
+		if after := listJobs(t, c, "fleet"); len(after) != len(before)+5 || reason(t, c, "fleet", name) != "current" {
+			t.Errorf("%s: the new machine says %s, and there are jobs %v", row.why, reason(t, c, "fleet", name), starts(after[len(before):]))
 		}
 	}
 }

@@ -10,7 +10,7 @@
 //	ReleaseApproval   a person's yes or no to a release in an environment
 //	RuleOverride      lets one release past one rule for a time
 //	DeploymentFreeze  keeps a machine, an environment or everything from starting anything
-//	BracketCommand    an operator's decision about a machine on which a bracket has failed
+//	BracketCommand    an operator's decision about a machine on which a bracket has failed, or that a group closes
 //	PlannerState      one record of the planner; only the planner writes it
 //
 // The manifests that [CRDs] returns check what a server can check without knowing the library:
@@ -193,7 +193,7 @@ type MachineList struct {
 // once; an agent on the machine carries it out and reports in the status.
 //
 // Attempts are counted from jobs: they must be kept for as long as their version is the newest, and
-// the newest successful one of each target for ever.
+// the newest successful one of each target for as long as its machine is there.
 type NodeJob struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
