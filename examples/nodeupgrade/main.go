@@ -6,6 +6,7 @@
 //	go run ./examples/nodeupgrade -overlap queue                      # a second wave of releases, and the node drains again
 //	go run ./examples/nodeupgrade -overlap merge                      # … or joins the execution that is open
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade               # without a retry rule the node stays drained
+//	go run ./examples/nodeupgrade -fail kubelet-upgrade -operator 20m # … until an operator has it tried again
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
 //	go run ./examples/nodeupgrade -releases releases-freeze.json      # an incident stops it for half an hour, and one node is kept out for longer
 //	go run ./examples/nodeupgrade -releases releases-urgent.json      # a security fix does not wait for the end of the window: an operator closes it
@@ -53,7 +54,7 @@ type options struct {
 	resource                string
 	forecast                int
 	seed                    uint64
-	every                   time.Duration
+	every, operator         time.Duration
 	faults                  bool
 	all, json               bool
 }
@@ -73,6 +74,7 @@ func parse(args []string, out io.Writer) (options, error) {
 	program.Number(flags, &o.forecast, "forecast", 0, 0, 100_000, "`number` of trials with durations drawn from the samples of the releases file, but for the deployment of -fail, which fails in each of them; 0 for no forecast")
 	flags.Uint64Var(&o.seed, "seed", 1, "`seed` of the forecast")
 	program.Time(flags, &o.every, "every", 0, program.Longest, "let the planner poll, and look once every `duration`; 0 for whenever anything happens")
+	program.Time(flags, &o.operator, "operator", 0, program.Longest, "let an operator retry what holds an execution, a `duration` after it failed; 0 for nobody who does")
 	flags.BoolVar(&o.faults, "faults", false, "say what becomes of the rollout if one job fails or hangs, whichever it is")
 	flags.BoolVar(&o.all, "all", false, "trace every resource")
 	flags.BoolVar(&o.json, "json", false, "print the timeline, and the forecast and the faults if they are asked for, as JSON")
@@ -251,6 +253,9 @@ func assemble(o options, set *rollout.PolicySet, fleet fleet, releases releases)
 			outcome.Status = rollout.JobFailure
 		}
 		return outcome
+	}
+	if o.operator > 0 {
+		world.Operator = rollouttest.RetryAfter(o.operator, math.MaxInt)
 	}
 	return world, nil
 }

@@ -62,6 +62,13 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
+			Name: "operator", Why: "an operator retries what holds the node", Args: []string{"-fail", "kubelet-upgrade", "-operator", "20m"},
+			Says: []string{
+				"    09:19:00  node-3: kubelet-upgrade v1.29.2 ended: failure", "    09:39:00  operator: retry on node-3 kubelet-upgrade", "    09:39:00  node-3: start kubelet-upgrade v1.29.2, attempt 2",
+				"    10:02:00  node-3: start kubelet-upgrade v1.29.2, attempt 3", "drains: 10 instead of 30 (one for each upgrade)",
+			},
+		},
+		{
 			Name: "other-node", Why: "another node is traced and fails", Args: []string{"-resource", "node-7", "-fail", "containerd-upgrade", "-fail-attempts", "1"},
 			Says: []string{"every decision about node-7", "    09:34:00  node-7: containerd-upgrade v1.7.3 ended: failure"},
 		},

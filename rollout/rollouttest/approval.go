@@ -127,16 +127,21 @@ func (r *running) ask(request ApprovalRequest, own *requests) error {
 		own.open++
 		own.people = append(own.people, by)
 	}
-	if at.After(lastInstant()) {
-		return nil // no plan will ever see it
-	}
-	change := Change{At: at, What: approvalText(a), Do: func(s *rollout.Snapshot) {
+	r.answered(Change{At: at, What: approvalText(a), Do: func(s *rollout.Snapshot) {
 		s.Approvals = append(s.Approvals, a)
 		if !answer.Reject {
 			own.open--
 		}
-	}}
-	k, _ := slices.BinarySearchFunc(r.arrivals, at, func(c Change, at time.Time) int { return cmp.Or(c.At.Compare(at), -1) })
-	r.arrivals = slices.Insert(r.arrivals, k, change)
+	}})
 	return nil
+}
+
+// answered lets what a person answers arrive, behind all that arrives at that instant, unless no plan
+// will ever see it.
+func (r *running) answered(change Change) {
+	if change.At.After(lastInstant()) {
+		return
+	}
+	k, _ := slices.BinarySearchFunc(r.arrivals, change.At, func(c Change, at time.Time) int { return cmp.Or(c.At.Compare(at), -1) })
+	r.arrivals = slices.Insert(r.arrivals, k, change)
 }

@@ -44,6 +44,9 @@ func (r *running) run(ctx context.Context) error {
 		if err := r.request(&plan); err != nil {
 			return err
 		}
+		if err := r.operate(&plan); err != nil {
+			return err
+		}
 		next = plan.NextAfter(plan.Start)
 		if len(plan.Start) > 0 {
 			if err := r.dispatch(&plan, now); err != nil {

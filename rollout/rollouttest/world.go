@@ -79,6 +79,13 @@ type World struct {
 	// nobody is asked. See [ApproveAfter].
 	Approval func(ApprovalRequest) (Answer, bool)
 
+	// Operator is asked what to do about an execution of a bracket that halts after a failure, once
+	// for every time that it does. It must be a pure function, or runs of the world differ. If it
+	// returns false, nobody does anything until the execution has gone on and halts again. Nil: nobody
+	// is asked. See [RetryAfter]. Outside brackets a failure that no retry rule repeats waits for an
+	// override of the Fleet, or for a newer version.
+	Operator func(Halt) (Decision, bool)
+
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
 	// and its store around it. The timeline is the same. A small world runs faster, since it spends
 	// most of its time on writing and reading records.
@@ -155,7 +162,8 @@ type running struct {
 	arrivals []Change         // what does not exist yet, by time
 	ends     []ending         // of jobs and of their checks, by time
 
-	requests   map[Goal]*requests       // for approvals
+	requests   map[Goal]*requests // for approvals
+	halts      map[execution]*halted
 	targets    map[rollout.TargetID]int // in fleet.Targets
 	dispatched map[string]rollout.Start
 	recorder
@@ -192,7 +200,7 @@ func (w World) begin() (*running, error) {
 	if !w.End.IsZero() && w.End.Before(w.Start) {
 		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
 	}
-	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, dispatched: map[string]rollout.Start{}}
+	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, halts: map[execution]*halted{}, dispatched: map[string]rollout.Start{}}
 	if err := r.schedule(); err != nil {
 		return nil, err
 	}
