@@ -177,3 +177,72 @@ func TestRollbackOnFailureBudget(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestVersionStaysInItsBracket: a member that has succeeded keeps its version also when that is taken
+// back, so nothing brings staging back to v1, and production is told that nobody proves it there any
+// more. The same target outside a bracket goes back, and then runs v1 once more.
+func TestVersionStaysInItsBracket(t *testing.T) {
+	const rules = `{"id":"x","rollback":{"onVersionStatuses":["rejected"]}}`
+	for _, row := range []struct {
+		why, rules string
+		jobs       []rollout.Job
+		starts     string
+		lost       bool
+		ready      bool // it is not taken back
+	}{
+		{"outside brackets", rules, []rollout.Job{verified(ran("v1", rollout.JobSuccessful, -30), "failed"), ran("v2", rollout.JobSuccessful, -5)}, "v1", false, false},
+		{"a member", rules + `,{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`,
+			[]rollout.Job{verified(ran("v1", rollout.JobSuccessful, -30), "failed"), ran("v2", rollout.JobSuccessful, -5)}, "", true, false},
+		{"a member that its bracket took back", rules + `,{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`,
+			[]rollout.Job{verified(ran("v1", rollout.JobSuccessful, -30), "failed"), ran("v2", rollout.JobFailure, -9), verified(wentBack("v1", rollout.JobSuccessful, -5), "failed")}, "", true, false},
+		{"a member that its bracket took back, from a version that may come again", rules + `,{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"}}`,
+			[]rollout.Job{verified(ran("v1", rollout.JobSuccessful, -30), "failed"), ran("v2", rollout.JobFailure, -9), verified(wentBack("v1", rollout.JobSuccessful, -5), "failed")}, "v2", false, true},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v0", "v1", "v2"}})
+		if !row.ready {
+			s.Versions[2].Status = "rejected"
+		}
+		s.Environments = append(s.Environments, rollout.Environment{ID: "staging", Name: "staging"})
+		own := s.Targets[0]
+		own.Environment, own.Jobs = "staging", row.jobs
+		s.Targets[0].Current = "v0"
+		s.Targets = append(s.Targets, own)
+		set := compile(t, `[{"id":"s","name":"s","selector":"environment.id == 'staging'","rules":[`+row.rules+`]},
+			{"id":"p","name":"p","selector":"environment.id == 'prod'","rules":[{"id":"e","environmentProgression":{"dependsOnEnvironmentSelector":"environment.id == 'staging'","requireVerificationPassed":true}}]}]`)
+		plan := mustPlan(t, set, s, t0)
+		starts := ""
+		for _, start := range plan.Start {
+			starts += start.Version
+		}
+		e, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lost, asked := false, false
+		for _, v := range e.Versions {
+			for _, rule := range v.Rules {
+				if v.Version == "v1" && rule.Kind == rollout.KindProgression {
+					asked, lost = true, strings.Contains(rule.Data.Detail, "went on to a newer version")
+				}
+			}
+		}
+		if starts != row.starts || !asked || lost != row.lost {
+			t.Errorf("%s: starts %q, lost is %v; want %q, %v\n%s", row.why, starts, lost, row.starts, row.lost, e)
+		}
+	}
+}
+
+// TestRollbackAsksNoMoreThanItNeeds: where a target's own job takes it back, the budget need not be
+// asked, nor is there anything to wait for that would change its answer. (Found by TestReference,
+// -rapid.seed=1178044: the plan was to be made again when a job of the future ends.)
+func TestRollbackAsksNoMoreThanItNeeds(t *testing.T) {
+	s := fleet(2, "", map[string][]string{"api": {"v1", "v2"}})
+	late := ran("v2", rollout.JobFailure, -5)
+	late.CompletedAt = minute(1)
+	s.Targets[0].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, -5)}
+	s.Targets[1].Jobs = []rollout.Job{ran("v1", rollout.JobSuccessful, -30), late}
+	plan := mustPlan(t, compile(t, policy(`{"failureBudget":{"maxFailures":0}},{"rollback":{"onJobStatuses":["failure"],"onFailureBudget":true}}`)), s, t0)
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v1", "r2/api@v1"}) || !plan.Next.IsZero() {
+		t.Errorf("starts %q, next is %v", got, plan.Next)
+	}
+}

@@ -248,8 +248,8 @@ func (v Verdict) phrases(on []Condition) []string {
 	return textlist.Few(list) // the verdict has all of them
 }
 
-// held says which status keeps a version from being deployed. One that no release of this package
-// has known may be the host's own, or a typo.
+// held says which status keeps a version from being deployed. One that this package does not know may
+// be the host's own, or a typo.
 func (s VersionStatus) held() string {
 	switch {
 	case s == VersionPaused:
@@ -262,7 +262,7 @@ func (s VersionStatus) held() string {
 			return fmt.Sprintf("%q is no known status, which %q would be", s, known)
 		}
 	}
-	return fmt.Sprintf("%q is no known status", s)
+	return fmt.Sprintf("%q is neither ready nor paused", s)
 }
 
 // about describes the facts behind a reason in words.
