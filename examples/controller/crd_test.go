@@ -405,6 +405,8 @@ func TestUnreadableFields(t *testing.T) {
 		{"Machine", "reason", &v1alpha1.MachineList{}, map[any]bool{"Probed": true, int64(1): false}, map[string]any{"environment": "prod"}, conditions("reason")},
 		{"RolloutPolicy", "lastTransitionTime", &v1alpha1.RolloutPolicyList{}, instants,
 			map[string]any{"name": "p", "selector": "true", "rules": []any{map[string]any{"anyApproval": map[string]any{"minApprovals": int64(1)}}}}, conditions("lastTransitionTime")},
+		{"BracketCommand", "lastTransitionTime", &v1alpha1.BracketCommandList{}, instants,
+			map[string]any{"command": "retry", "machine": "m", "group": "g", "by": "ann", "reason": "INC-7"}, conditions("lastTransitionTime")},
 		{"Release", "publishedAt", &v1alpha1.ReleaseList{}, instants, map[string]any{"deployment": "d", "version": "v"}, nil},
 		{"RuleOverride", "expiresAt", &v1alpha1.RuleOverrideList{}, instants, map[string]any{"rule": "r", "deployment": "d", "version": "v", "by": "ann", "reason": "INC-7"}, nil},
 		{"DeploymentFreeze", "expiresAt", &v1alpha1.DeploymentFreezeList{}, instants, map[string]any{"everything": true, "by": "ann", "reason": "INC-7"}, nil},

@@ -9,9 +9,9 @@
 //	NodeJob           one execution on one machine, created by the controller and carried out by an agent
 //	ReleaseApproval   a person's yes or no to a release in an environment
 //	RuleOverride      lets one release past one rule for a time
-//	DeploymentFreeze  keeps a machine, an environment or everything from starting anything
-//	BracketCommand    an operator's decision about a machine on which a bracket has failed, or that a group closes
-//	PlannerState      one record of the planner; only the planner writes it
+//	DeploymentFreeze  keeps a machine, a deployment, an environment or everything from starting
+//	BracketCommand    what to do about a machine on which a bracket has failed; or closes a group
+//	PlannerState      one record of the planner, or of the controller about a target; people do not write it
 //
 // The manifests that [CRDs] returns check what a server can check without knowing the library:
 // required fields, fields that must not change once written, and that a job which has ended stays
@@ -307,10 +307,10 @@ type RuleOverrideList struct {
 	Items           []RuleOverride `json:"items"`
 }
 
-// DeploymentFreeze keeps a machine, an environment, or everything in the namespace, from starting
-// anything: while somebody works on the machine, or during an incident. To end it, delete it, or let
-// it expire. What has started by then goes on, and [ConditionUpToDate] of a machine that it holds
-// says frozen, by whom and why.
+// DeploymentFreeze keeps a machine, a deployment, an environment, or everything in the namespace, from
+// starting anything: while somebody works on the machine, or during an incident. To end it, delete it,
+// or let it expire. What has started by then goes on, and [ConditionUpToDate] of a machine that it
+// holds says frozen, by whom and why.
 type DeploymentFreeze struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -394,7 +394,8 @@ type BracketCommandList struct {
 	Items           []BracketCommand `json:"items"`
 }
 
-// PlannerState is one record of the planner's store.
+// PlannerState is one record of the planner's store, in which the controller keeps what it knows of
+// each target too.
 type PlannerState struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
