@@ -113,7 +113,7 @@ func released(holder concurrency.Holder, seen *observation, plan rollout.Plan, l
 	case begun:
 		return reasonCommandWaits, fmt.Sprintf("the execution of %s on %s has not ended: there is nothing to release before somebody has abandoned it", holder.Group, holder.Resource)
 	case !observed:
-		message = fmt.Sprintf("there is no machine %s", holder.Resource)
+		message = fmt.Sprintf("there is no machine %s, or it is not seen yet", holder.Resource)
 	case !group:
 		message = fmt.Sprintf("%s is the id of no group", holder.Group)
 	default:

@@ -8,12 +8,10 @@ import (
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/textkey"
-	"github.com/tranche-dev/tranche/rollout"
 )
 
 // forgetTargets deletes the records of the targets of machines that are gone for good: the server has
-// neither the machine nor a job of it, and the state holds nothing for it. With such a record, and
-// without its job, a machine that comes back under the name would be given that job once more, however
+// neither the machine nor a job of it. With such a record, and without its job, a machine that comes back under the name would be given that job once more, however
 // old it is. A record of a target that never had a job stays, for it is in nobody's way, and may revoke
 // a start that somebody sleeps with. If the machine is back meanwhile, and somebody has dispatched
 // there, the record is another one, and stays; whoever is about to write it comes too late, and plans
@@ -21,7 +19,7 @@ import (
 //
 // The records are listed only by a controller that is new, and when a name has vanished from the
 // namespace: there may be several for each machine, and no plan needs them.
-func (n *namespace) forgetTargets(ctx context.Context, server client.Reader, seen *observation, state rollout.State) error {
+func (n *namespace) forgetTargets(ctx context.Context, server client.Reader, seen *observation) error {
 	if before := n.known.names; before != nil {
 		vanished := false
 		for name := range before {
@@ -32,27 +30,14 @@ func (n *namespace) forgetTargets(ctx context.Context, server client.Reader, see
 			return nil
 		}
 	}
-	holding := map[string]bool{}
-	for _, record := range state.Executions {
-		holding[record.Resource] = holding[record.Resource] || record.Open != nil
-	}
-	for _, pool := range state.Pools {
-		for _, lease := range pool.Leases {
-			holding[lease.Resource] = true
-		}
-	}
 	entries, err := n.store.List(ctx, targetKeys)
 	if err != nil {
 		return err
 	}
-	of, waits := map[string][]bracket.Entry{}, false
+	of := map[string][]bracket.Entry{}
 	for _, entry := range entries {
 		var kind, machine, environment, deployment string
 		if !textkey.Scan(entry.Key, &kind, &machine, &environment, &deployment) || seen.known.names[machine] {
-			continue
-		}
-		if holding[machine] {
-			waits = true // until it has been given back
 			continue
 		}
 		if record, err := decodeTarget(entry.Key, entry.Value); err != nil || record.Turn == 0 {
@@ -79,8 +64,6 @@ func (n *namespace) forgetTargets(ctx context.Context, server client.Reader, see
 			}
 		}
 	}
-	if !waits {
-		n.known.names = seen.known.names
-	}
+	n.known.names = seen.known.names
 	return nil
 }

@@ -461,7 +461,7 @@ func TestReleaseCommandWithoutEffect(t *testing.T) {
 		{early, "False command_waits: a job of " + job.Spec.Group + " on " + job.Spec.Machine + " has not ended: its slot is given back when it has"},
 		{"given-up", "True applied: "},
 		{"other-machine", "False command_without_effect: " + another + " holds no slot of an abandoned execution of " + job.Spec.Group + ": it was given back before, or the command names another machine or group" + waits},
-		{"no-machine", "False command_without_effect: there is no machine node-33" + waits},
+		{"no-machine", "False command_without_effect: there is no machine node-33, or it is not seen yet" + waits},
 		{"other-group", "False command_without_effect: " + job.Spec.Machine + " holds no slot of an abandoned execution of " + strings.TrimSuffix(job.Spec.Group, "1") + "2: it was given back before, or the command names another machine or group" + waits},
 		{"no-group", "False command_without_effect: Node Lifecycle is the id of no group" + waits},
 	}
@@ -543,6 +543,9 @@ func TestReleaseCommandForUnseenMachine(t *testing.T) {
 		}
 		if jobs := listJobs(t, c, "fleet"); len(jobs) != before {
 			t.Errorf("while a job is active on %s, of which the cache does not show the %s, others start: %v", job.Spec.Machine, unseen, starts(jobs[before:]))
+		}
+		if got, want := says(t, c, "serves"), "there is no machine "+job.Spec.Machine+", or it is not seen yet"; strings.Contains(got, want) != (unseen == "machine") {
+			t.Errorf("of an unseen %s it says %q", unseen, got)
 		}
 	}
 }

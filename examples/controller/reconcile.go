@@ -229,7 +229,7 @@ func (r *Reconciler) plan(ctx context.Context, own *namespace, set *rollout.Poli
 		err = planner.Forget(ctx, ended)
 	}
 	if err == nil {
-		err = own.forgetTargets(ctx, r.Server, seen, plan.State)
+		err = own.forgetTargets(ctx, r.Server, seen)
 	}
 	return seen, plan, err
 }

@@ -647,7 +647,7 @@ func TestGoneForGood(t *testing.T) {
 		c := newFake(t, interceptor.Funcs{Create: likeAServer})
 		create(t, c, newFleet(t, "fleet", 3)...)
 		h := newHost(t, c, "fleet", day2.Add(-time.Hour))
-		hiding := false
+		hiding, lists := false, 0
 		cache := interceptor.NewClient(c, interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				err := c.List(ctx, list, options...)
@@ -661,7 +661,15 @@ func TestGoneForGood(t *testing.T) {
 			},
 		})
 		newController := func() {
-			h.reconcile = (&Reconciler{Client: cache, Server: c, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
+			server := interceptor.NewClient(c, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+					if _, records := list.(*v1alpha1.PlannerStateList); records {
+						lists++
+					}
+					return c.List(ctx, list, options...)
+				},
+			})
+			h.reconcile = (&Reconciler{Client: cache, Server: server, Clock: h.clock, Resync: 10_000 * time.Hour}).Reconcile
 		}
 		newController()
 		h.run(day2.Add(20 * time.Hour))
@@ -674,6 +682,10 @@ func TestGoneForGood(t *testing.T) {
 			}
 		}
 		h.once()
+		lists = 0
+		if h.once(); lists != 4 { // those that the planner reads
+			t.Errorf("%s: a turn lists %d families of records", row.why, lists)
+		}
 		if got := records(c); len(got) != 6 {
 			t.Fatalf("%s: as long as there are jobs there are records %q", row.why, got)
 		}
