@@ -493,7 +493,8 @@ func TestReleaseCommandWithoutEffect(t *testing.T) {
 }
 
 // TestReleaseCommandSaysItLater: the server does not take at once what a release says that has done
-// its work, because the cache is behind. It is said in a later turn.
+// its work, because the cache is behind. It is said in a later turn, and not taken back by a
+// controller that knows nothing of it.
 func TestReleaseCommandSaysItLater(t *testing.T) {
 	refused := 0
 	c := newFake(t, interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
@@ -510,6 +511,10 @@ func TestReleaseCommandSaysItLater(t *testing.T) {
 	}
 	if got, want := says(t, c, "serves"), "True given_back: the slots of "+job.Spec.Group+" on "+job.Spec.Machine; got != want || refused != 2 {
 		t.Errorf("after %d conflicts it says %q, want %q", refused, got, want)
+	}
+	h.reconcile = (&Reconciler{Client: c, Server: c, Clock: h.clock}).Reconcile
+	if h.once(); !strings.HasPrefix(says(t, c, "serves"), "True given_back: ") {
+		t.Errorf("after a new controller has planned it says %q", says(t, c, "serves"))
 	}
 }
 
