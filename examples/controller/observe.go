@@ -381,9 +381,9 @@ func jobless(ctx context.Context, server client.Reader, namespace string, machin
 // group runs on a resource once, so the new machine has not begun it. Nothing else may be held under
 // the name, for a plan that is told that a resource is gone gives back all of it.
 //
-// Tempting: to note the machine's UID in its jobs, which would tell also within the second of the
-// server's instants. But after objects were restored from a backup every machine would have been
-// replaced.
+// Tempting: to note the machine's UID in its jobs, and to ask only for that. It would tell also within
+// the second of the servers' instants, and whatever their clocks say. But after objects were restored
+// from a backup every machine would have been replaced.
 func (o *observation) replaced(state rollout.State) (list []string) {
 	held := map[string]bool{} // by a former machine, and by nobody else
 	hold := func(holder concurrency.Holder) {
