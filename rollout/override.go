@@ -27,12 +27,13 @@ import (
 //   - A deployment window that allows counts as open, so the other allowing windows of the policy
 //     do not block either.
 //   - A concurrency rule lets the target start although the pool is full or its rate is used up;
-//     its lease still counts, and so does its beginning for later starts. Once its job is seen, its
-//     resource is down, and other targets on that resource may start without a further slot. With
-//     maxActiveKeys the value of the resource is then active, so other resources with this value
-//     may start, up to the limit of their pool. If the start was saved and never dispatched, its
-//     lease is listed in [Plan.Orphans] and lets no other target in: without an active override
-//     every version, this one included, waits for room in the pool.
+//     its lease still counts, and so does its beginning for later starts, even for one that the
+//     same plan offered and the host left out. Once its job is seen, its resource is down, and
+//     other targets on that resource may start without a further slot. With maxActiveKeys the value
+//     of the resource is then active, so other resources with this value may start, up to the limit
+//     of their pool. If the start was saved and never dispatched, its lease is listed in
+//     [Plan.Orphans] and lets no other target in: without an active override every version, this
+//     one included, waits for room in the pool.
 //   - A version selector that is overridden late opens the collection window of a bracket at that
 //     time, unless the selector had let other targets of the bracket have the version before: then
 //     their group takes in the targets that may have it later. Outside brackets a curve counts from

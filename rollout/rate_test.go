@@ -184,6 +184,13 @@ func TestRateOfOverrides(t *testing.T) {
 	if diff := cmp.Diff([]concurrency.Begun{{At: t0, Count: 2}}, mustCommit(t, plan, t0).Pools[0].Begun); diff != "" {
 		t.Error(diff)
 	}
+	var err error
+	if s.State, err = plan.Commit(plan.Start[:1], t0); err != nil {
+		t.Fatal(err)
+	}
+	if plan = mustPlan(t, rules(1), s, t0); !slices.Equal(started(plan), []string{"r3/a@v2"}) || waits(plan) != "slot_rate_full P 01 00:10:00" {
+		t.Errorf("r1, which the host left out, comes after r3: %v, %s", started(plan), waits(plan))
+	}
 	s = forced()
 	s.State.Pools = []concurrency.Record{concurrency.NewRecord("P")}
 	s.State.Pools[0].Begun = []concurrency.Begun{{At: minute(-4), Count: 1}, {At: t0.Add(-1), Count: 1}}
