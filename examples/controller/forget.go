@@ -11,11 +11,11 @@ import (
 )
 
 // forgetTargets deletes the records of the targets of machines that are gone for good: the server has
-// neither the machine nor a job of it. With such a record, and without its job, a machine that comes back under the name would be given that job once more, however
-// old it is. A record of a target that never had a job stays, for it is in nobody's way, and may revoke
-// a start that somebody sleeps with. If the machine is back meanwhile, and somebody has dispatched
-// there, the record is another one, and stays; whoever is about to write it comes too late, and plans
-// again.
+// neither the machine nor a job of it. With such a record, and without its job, a machine that comes
+// back under the name would be given that job once more, however old it is. A record of a target that
+// never had a job stays, for it is in nobody's way, and may revoke a start that somebody sleeps with.
+// If the machine is back meanwhile, and somebody has dispatched there, the record is another one, and
+// stays; whoever is about to write it comes too late, and plans again.
 //
 // The records are listed only by a controller that is new, and when a name has vanished from the
 // namespace: there may be several for each machine, and no plan needs them.
