@@ -68,6 +68,7 @@ func TestRollbackOfAVersion(t *testing.T) {
 		{"an override keeps it where it is", rule, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -5)}, overridden(rejected("v2")), "", ""},
 		{"somebody went back by hand, and it is ready again: what was meant stays", rule, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -9), ran("v1", ok, -5)}, rejected(), "", ""},
 		{"a way back for another rule's job is that rule's", rule + `,{"id":"y","rollback":{"onJobStatuses":["failure"]}}`, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -9), wentBack("v1", ok, -5)}, rejected(), "", "rollback_triggered y"},
+		{"a rule that looks at jobs alone, and no longer at this one: it starts again", `{"id":"x","rollback":{"onJobStatuses":["cancelled"]}}`, []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -9), wentBack("v1", ok, -5)}, rejected(), "v2 deploy", ""},
 		{"a newer version goes past", rule, []rollout.Job{ran("v0", ok, -30), ran("v1", ok, -5)}, rejected("v1"), "v2 deploy", ""},
 		{"neither a window nor a cooldown holds it up", rule + "," + weekly("w", "01:00", "02:00", "") + `,{"versionCooldown":{"intervalSeconds":864000}}`,
 			[]rollout.Job{ran("v1", ok, -30), ran("v2", ok, -5)}, rejected("v2"), "v1 rollback", ""},
