@@ -100,6 +100,8 @@
 //	    complete, apart from replicas and units that scaling adds or takes away, and from a replica
 //	    above which the partition is raised
 //	H6  after the whole plan is carried out, nothing is left to do in a replica whose role stays
+//	H7  under RollingUpdate a plan takes no base replica down but the current one, and none above the
+//	    base unless all replicas but one serve after it
 //
 // H1 and H2 are about updates that start without mixed replicas. There may be a second mixed
 // replica if one is scaled away and back during an update, or if the partition is raised above it:

@@ -174,7 +174,7 @@ func setWorlds() []setWorld {
 	return worlds
 }
 
-// TestSetExhaustive visits small sets: H1 to H6 in every state that can be reached, and the way
+// TestSetExhaustive visits small sets: H1 to H7 in every state that can be reached, and the way
 // there has no cycle.
 func TestSetExhaustive(t *testing.T) {
 	total := make(chan [2]int, len(setWorlds()))
@@ -410,8 +410,11 @@ func (e *setExploration) check(s setState) []setState {
 	e.checkAgain(plan, planSet(e.t, spec, whole.observe()), fail)
 	if recreate {
 		e.checkFloor(spec, s, whole, fail)
-	} else if s.failures == e.world.failures {
-		e.checkDisruption(s, state, fail)
+	} else {
+		e.checkTaken(plan, s, whole, fail)
+		if s.failures == e.world.failures {
+			e.checkDisruption(s, state, fail)
+		}
 	}
 	if plan.Converged {
 		e.converged++
@@ -500,42 +503,61 @@ func (e *setExploration) checkAgain(plan, again surge.SetResult, fail failure) {
 	}
 }
 
-// checkFloor holds H3: I2 over whole replicas. A base replica that should have no unit has
-// what it needs, and any other such replica is of no use.
-func (e *setExploration) checkFloor(spec surge.SetSpec, from, to setState, fail failure) {
-	before, after := from.observe(), to.observe()
-	fold := func(state surge.SetState, r int) surge.Slot {
+// serving returns which replicas of a later state serve by the numbers of this one. A base replica
+// that should have no unit has what it needs, and any other such replica is of no use.
+func (s setState) serving(spec surge.SetSpec, later surge.SetState) []bool {
+	list := make([]bool, max(len(later), spec.Replicas))
+	for r := range list {
 		var members []surge.Member
 		empty := true
 		for i, c := range spec.Components {
-			m := surge.Member{Replicas: from.want(spec, r, i), MinAvailable: c.MinAvailable}
+			m := surge.Member{Replicas: s.want(spec, r, i), MinAvailable: c.MinAvailable}
 			empty = empty && m.Replicas == 0
-			if r < len(state) && i < len(state[r]) {
-				m.Slots = state[r][i].Slots
+			if r < len(later) && i < len(later[r]) {
+				m.Slots = later[r][i].Slots
 			}
 			members = append(members, m)
 		}
-		switch {
-		case empty && r < spec.Replicas:
-			return surge.TargetAvailable
-		case empty:
-			return surge.Absent
-		}
-		return surge.Fold(members)
+		list[r] = !empty && surge.Fold(members).Available() || empty && r < spec.Replicas
 	}
+	return list
+}
+
+// taken returns the replicas that a step stops from serving, and how many serve after it.
+func (s setState) taken(spec surge.SetSpec, to setState) (taken []int, left int) {
+	before, after := s.serving(spec, s.observe()), s.serving(spec, to.observe())
+	for r, serves := range after {
+		if serves {
+			left++
+		} else if r < len(before) && before[r] {
+			taken = append(taken, r)
+		}
+	}
+	return taken, left
+}
+
+// checkTaken holds H7: of the base only the current replica is taken down, and a leftover not in
+// place of another one that should serve.
+func (e *setExploration) checkTaken(plan surge.SetResult, from, to setState, fail failure) {
+	spec := e.world.spec
+	taken, left := from.taken(spec, to)
+	for _, r := range taken {
+		if r < spec.Replicas && r != plan.Current {
+			fail("H7", "replica %d is taken down, and %d is current", r, plan.Current)
+		}
+		if r >= spec.Replicas && left < spec.Replicas-1 {
+			fail("H7", "leftover %d is taken down, and %d are left", r, left)
+		}
+	}
+}
+
+// checkFloor holds H3: I2 over whole replicas.
+func (e *setExploration) checkFloor(spec surge.SetSpec, from, to setState, fail failure) {
+	taken, left := from.taken(spec, to)
 	b := spec.UpdateStrategy.RollingUpdate
 	flat := surge.Spec{Replicas: spec.Replicas, MaxSurge: b.MaxSurge, MaxUnavailable: b.MaxUnavailable}.Resolve()
-	given, left := 0, 0
-	for r := range max(len(before), len(after)) {
-		if fold(before, r).Available() && !fold(after, r).Available() {
-			given++
-		}
-		if fold(after, r).Available() {
-			left++
-		}
-	}
-	if given > 0 && left < flat.Floor() {
-		fail("H3", "%d replicas are taken and %d are left, the floor is %d", given, left, flat.Floor())
+	if len(taken) > 0 && left < flat.Floor() {
+		fail("H3", "replicas %v are taken and %d are left, the floor is %d", taken, left, flat.Floor())
 	}
 }
 
