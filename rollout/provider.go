@@ -46,8 +46,8 @@ type depending struct {
 	named          map[questionKey][]int32 // by rule and environment
 	providers      map[questionKey]answer
 	satisfies      map[questionKey]outcome
-	satisfiers     map[VersionDependency][]released
-	ruleSatisfiers map[questionKey][]released // by rule and deployment
+	satisfiers     map[VersionDependency][]numbered
+	ruleSatisfiers map[questionKey][]numbered // by rule and deployment
 	compiled       map[string]compiledText
 }
 

@@ -35,16 +35,16 @@ func (w *work) neededMayCome(i int32, v *Version, needed VersionDependency) bool
 // mayCome reports whether one of the versions of the deployment of target k is one that the target
 // has begun, or newer than what it runs, and for it. They are in order, and those from before on do
 // not count.
-func (w *work) mayCome(k int32, list []released, before int32) bool {
+func (w *work) mayCome(k int32, list []numbered, before int32) bool {
 	t := &w.targets[k]
-	return slices.ContainsFunc(list, func(v released) bool {
+	return slices.ContainsFunc(list, func(v numbered) bool {
 		return v.version >= max(t.started, t.current+1) && v.version < before && w.inScope(k, v.version)
 	})
 }
 
 // satisfying lists the versions for which a dependency may hold, as holdsFor does. The answer is the
 // same for all versions that have the dependency, and in all environments.
-func (w *work) satisfying(dependency VersionDependency) []released {
+func (w *work) satisfying(dependency VersionDependency) []numbered {
 	list, asked := w.satisfiers[dependency]
 	if asked {
 		return list
@@ -61,11 +61,11 @@ func (w *work) satisfying(dependency VersionDependency) []released {
 
 // holdsFor lists the versions of a deployment, in order, for which an expression may hold. One that
 // fails on a version, or cannot be decided by the version and its deployment alone, may hold for it.
-func (w *work) holdsFor(matcher Matcher, deployment int32) (list []released) {
+func (w *work) holdsFor(matcher Matcher, deployment int32) (list []numbered) {
 	for n, v := range w.versions[deployment].list {
 		b := bound{version: v, deployment: &w.deployments[deployment]}
 		if ask(matcher, &b) != no {
-			list = append(list, released{deployment, int32(n)})
+			list = append(list, numbered{deployment, int32(n)})
 		}
 	}
 	return list

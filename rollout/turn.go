@@ -283,11 +283,11 @@ type schedule struct {
 
 type scheduledRule struct {
 	rule     *compiledRule
-	rollouts map[released]*rollout // by what is ranked on its own; if resources are ranked, one under wholeGroup
+	rollouts map[numbered]*rollout // by what is ranked on its own; if resources are ranked, one under wholeGroup
 }
 
 // wholeGroup stands for all members of a group and all their versions if these have one rollout.
-func wholeGroup() released { return released{none, none} }
+func wholeGroup() numbered { return numbered{none, none} }
 
 func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 	s := &schedule{
@@ -306,11 +306,11 @@ func (w *work) schedule(b *bracketWork, group *bracket.Group) *schedule {
 // the newest locked ones are ranked as their runs come up.
 func (s *schedule) scheduled(rule *compiledRule) *scheduledRule {
 	w, b, group := s.w, s.bracket, s.group
-	own := &scheduledRule{rule: rule, rollouts: map[released]*rollout{}}
+	own := &scheduledRule{rule: rule, rollouts: map[numbered]*rollout{}}
 	if rule.gradual.OrderKey == OrderByTarget {
 		for k := range group.Members {
 			if d, known := w.deployment(group.Members[k].Deployment); known {
-				s.rank(own, released{d, w.lockedNumber(group, d)})
+				s.rank(own, numbered{d, w.lockedNumber(group, d)})
 			}
 		}
 		return own
@@ -343,7 +343,7 @@ func (w *work) lockedNumber(group *bracket.Group, d int32) int32 {
 // rank ranks the targets of a member that may get one version. A group may have locked several
 // versions of the member, each for some of the targets. The newest has the record of the group; the
 // others, and a version that runs again without being locked, have records that name them.
-func (s *schedule) rank(own *scheduledRule, at released) *rollout {
+func (s *schedule) rank(own *scheduledRule, at numbered) *rollout {
 	w, b, group := s.w, s.bracket, s.group
 	population := w.governed(own.rule, w.targetsIn(b.environment, at.deployment))
 	version := ""
@@ -378,7 +378,7 @@ func (s *schedule) turn(run pendingRun) (due time.Time, position, founders int32
 		}
 		rollout := r.rollouts[wholeGroup()]
 		if r.rule.gradual.OrderKey == OrderByTarget {
-			at := released{w.targets[i].deployment, run.version}
+			at := numbered{w.targets[i].deployment, run.version}
 			if rollout = r.rollouts[at]; rollout == nil {
 				rollout = s.rank(r, at)
 			}

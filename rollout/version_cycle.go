@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// released is a version of a deployment in the graph of version dependencies.
-type released struct{ deployment, version int32 }
+// numbered is a version of a deployment, by the numbers of both.
+type numbered struct{ deployment, version int32 }
 
 // versionCycles finds the versions that could still be chosen somewhere and wait for one another
 // there, whatever else starts. A dependency that no version satisfies is no circle: a version that
@@ -31,7 +31,7 @@ func (w *work) versionCycles() []*CycleError {
 // versionCyclesIn finds the circles of one environment, among the versions that come.
 func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError {
 	g := w.versionGraph(e, comes)
-	g.start(slices.DeleteFunc(slices.Collect(maps.Keys(g.wanted)), func(v released) bool { return g.stuck[v] }))
+	g.start(slices.DeleteFunc(slices.Collect(maps.Keys(g.wanted)), func(v numbered) bool { return g.stuck[v] }))
 	for next := g.startTogether(); len(next) > 0; next = g.startTogether() {
 		g.start(next)
 	}
@@ -43,40 +43,40 @@ func (w *work) versionCyclesIn(e int32, comes func(*Version) bool) []*CycleError
 type versionGraph struct {
 	*work
 	environment int32
-	waiting     []released                  // these versions, in order
-	stuck       map[released]bool           // those of them that are not known to start
-	needs       map[released][]alternatives // by one of them: per dependency
-	unmet       map[released]int            // by one of them: how many of its dependencies no version satisfies that has started
-	wanted      map[released][]*want        // by any version: the dependencies that it satisfies
+	waiting     []numbered                  // these versions, in order
+	stuck       map[numbered]bool           // those of them that are not known to start
+	needs       map[numbered][]alternatives // by one of them: per dependency
+	unmet       map[numbered]int            // by one of them: how many of its dependencies no version satisfies that has started
+	wanted      map[numbered][]*want        // by any version: the dependencies that it satisfies
 	beside      map[[2]int32]bool           // answers of inOneExecution
 }
 
 // alternatives are the versions that satisfy a dependency.
 type alternatives struct {
-	versions []released
+	versions []numbered
 	beside   bool // they may come in one execution with the version that has the dependency
 }
 
 // want is a dependency that no version satisfies yet that has started.
 type want struct {
-	of []released // versions that have it, as often as they do; nil: it is satisfied
+	of []numbered // versions that have it, as often as they do; nil: it is satisfied
 }
 
 func (w *work) versionGraph(e int32, comes func(*Version) bool) *versionGraph {
 	g := &versionGraph{
-		work: w, environment: e, stuck: map[released]bool{}, needs: map[released][]alternatives{}, unmet: map[released]int{}, wanted: map[released][]*want{}, beside: map[[2]int32]bool{},
+		work: w, environment: e, stuck: map[numbered]bool{}, needs: map[numbered][]alternatives{}, unmet: map[numbered]int{}, wanted: map[numbered][]*want{}, beside: map[[2]int32]bool{},
 	}
-	runs := map[released]bool{}
+	runs := map[numbered]bool{}
 	wants := map[VersionDependency]*want{}
 	for d := range int32(len(w.versions)) {
 		oldest := int32(len(w.versions[d].list)) // the oldest floor: a version that is not newer is never chosen
 		for _, i := range w.targetsIn(e, d) {
 			t := &w.targets[i]
 			oldest = min(oldest, t.floor())
-			runs[released{d, t.current}], runs[released{d, t.started}] = true, true
+			runs[numbered{d, t.current}], runs[numbered{d, t.started}] = true, true
 		}
 		for n, v := range w.versions[d].list {
-			node := released{d, int32(n)}
+			node := numbered{d, int32(n)}
 			if node.version <= oldest || runs[node] || len(v.Dependencies) == 0 || !comes(v) {
 				continue
 			}
@@ -100,7 +100,7 @@ func (w *work) versionGraph(e int32, comes func(*Version) bool) *versionGraph {
 }
 
 // start notes that some versions start, and then all that can start because of them.
-func (g *versionGraph) start(next []released) {
+func (g *versionGraph) start(next []numbered) {
 	for len(next) > 0 {
 		last := len(next) - 1
 		v := next[last]
@@ -120,13 +120,13 @@ func (g *versionGraph) start(next []released) {
 // startTogether returns the versions that can start together once all that are not stuck have
 // started. Of the stuck versions, one drops out if one of its dependencies is met by no version that
 // has started and, in one execution, by none that is left.
-func (g *versionGraph) startTogether() []released {
+func (g *versionGraph) startTogether() []numbered {
 	coming := maps.Clone(g.stuck)
 	for n := -1; n != len(coming); {
 		n = len(coming)
 		for node := range g.stuck {
 			for _, need := range g.needs[node] {
-				if !slices.ContainsFunc(need.versions, func(v released) bool { return !g.stuck[v] || need.beside && coming[v] }) {
+				if !slices.ContainsFunc(need.versions, func(v numbered) bool { return !g.stuck[v] || need.beside && coming[v] }) {
 					delete(coming, node)
 				}
 			}
@@ -166,10 +166,10 @@ func (g *versionGraph) inOneExecution(a, b int32) bool {
 func (g *versionGraph) circles() []*CycleError {
 	var found []*CycleError
 	const open, done = 1, 2
-	state := map[released]int{}
-	var path []released
-	var visit func(node released) bool
-	visit = func(node released) bool {
+	state := map[numbered]int{}
+	var path []numbered
+	var visit func(node numbered) bool
+	visit = func(node numbered) bool {
 		state[node] = open
 		path = append(path, node)
 		defer func() {
@@ -185,7 +185,7 @@ func (g *versionGraph) circles() []*CycleError {
 					if !slices.ContainsFunc(ring, g.anyGets) {
 						continue
 					}
-					first := slices.Index(ring, slices.MinFunc(ring, func(a, b released) int { // whichever way led into the circle, so that it is known again in another environment
+					first := slices.Index(ring, slices.MinFunc(ring, func(a, b numbered) int { // whichever way led into the circle, so that it is known again in another environment
 						return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.version, b.version))
 					}))
 					cycle := &CycleError{}
@@ -211,7 +211,7 @@ func (g *versionGraph) circles() []*CycleError {
 
 // anyGets reports whether any target of the environment could get a version: it is for the target,
 // and newer than what the target has.
-func (g *versionGraph) anyGets(v released) bool {
+func (g *versionGraph) anyGets(v numbered) bool {
 	return slices.ContainsFunc(g.targetsIn(g.environment, v.deployment), func(i int32) bool {
 		return v.version > g.targets[i].floor() && g.inScope(i, v.version)
 	})
