@@ -247,3 +247,37 @@ func TestRollbackAsksNoMoreThanItNeeds(t *testing.T) {
 		t.Errorf("starts %q, next is %v", got, plan.Next)
 	}
 }
+
+// TestVersionTakenBackInABracket: of a version that is taken back a member tries nothing again, and its
+// bracket reacts to the failure. What has succeeded counts as a success, and the execution goes on.
+func TestVersionTakenBackInABracket(t *testing.T) {
+	const rules = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},
+		{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}},
+		{"retry":{"maxRetries":5}},{"id":"x","rollback":{"onVersionStatuses":["rejected"]}}`
+	for _, row := range []struct {
+		why    string
+		status rollout.JobStatus // of the job of a v2
+		change func(*rollout.Snapshot)
+		want   []string
+	}{
+		{"it failed, and is tried again", rollout.JobFailure, func(*rollout.Snapshot) {}, []string{"r1/a@v2"}},
+		{"it failed and is rejected: the resource goes back", rollout.JobFailure, func(s *rollout.Snapshot) { s.Versions[1].Status = "rejected" }, []string{"r1/a@v1"}},
+		{"an override of the rule has it tried again", rollout.JobFailure, func(s *rollout.Snapshot) {
+			s.Versions[1].Status, s.Overrides = "rejected", []rollout.Override{override("x")}
+		}, []string{"r1/a@v2"}},
+		{"it succeeded and is rejected: the next member runs", rollout.JobSuccessful, func(s *rollout.Snapshot) { s.Versions[1].Status = "rejected" }, []string{"r1/b@v2"}},
+		{"it failed and is deleted: nobody says that it is taken back", rollout.JobFailure, func(s *rollout.Snapshot) { s.Versions = slices.Delete(s.Versions, 1, 2) }, []string{"r1/a@v2"}},
+	} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		if s.Versions[1].Deployment != "a" || s.Versions[1].ID != "v2" {
+			t.Fatalf("%v", s.Versions)
+		}
+		set := compile(t, policy(rules))
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, row.status)
+		row.change(&s)
+		plan := mustPlan(t, set, s, minute(1))
+		if got := started(plan); !slices.Equal(got, row.want) {
+			t.Errorf("%s: starts %q, want %q; waits %q", row.why, got, row.want, blockers(plan))
+		}
+	}
+}

@@ -262,7 +262,7 @@ func (s VersionStatus) held() string {
 			return fmt.Sprintf("%q is no known status, which %q would be", s, known)
 		}
 	}
-	return fmt.Sprintf("%q is neither ready nor paused", s)
+	return textlist.Name(s) + " is neither ready nor paused"
 }
 
 // about describes the facts behind a reason in words.

@@ -47,7 +47,7 @@ func TestVerdictReads(t *testing.T) {
 		}, `version_not_deployable: "PAUSED" is no known status, which "paused" would be, waits for a version of web`},
 		{"the host's own status", rollout.Verdict{
 			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: "building"},
-		}, `version_not_deployable: "building" is neither ready nor paused, waits for a version of web`},
+		}, `version_not_deployable: building is neither ready nor paused, waits for a version of web`},
 		{"it has none", rollout.Verdict{
 			Reason: rollout.ReasonVersionNotDeployable, On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "web"}}, Data: &rollout.Data{Detail: ""},
 		}, `version_not_deployable: it has no status, waits for a version of web`},
