@@ -49,6 +49,17 @@ func TestApprovals(t *testing.T) {
 				{Version: "v2", Deployment: "web", Environment: "prod", By: "bob", Status: rollout.Approved, At: at(1, 9, 5)},
 			}
 		}, nil, []string{"09:05 v2", "09:05 v2"}},
+		{"a rejection that comes unasked approves nothing, and nor does an approval of another version", one, after, func(w *rollouttest.World) {
+			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v9", at(2, 9, 0)))
+			w.Fleet.Approvals = []rollout.Approval{
+				{Version: "v2", Deployment: "web", Environment: "prod", By: "ann", Status: rollout.Rejected, At: at(1, 9, 5)},
+				{Version: "v9", Deployment: "web", Environment: "prod", By: "bob", Status: rollout.Approved, At: at(1, 9, 5)},
+			}
+			w.End = at(1, 12, 0)
+		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},
+		{"who has approved may reject what another one is asked for", two, func(r rollouttest.ApprovalRequest) (rollouttest.Answer, bool) {
+			return rollouttest.Answer{Reject: r.Number == 2, By: "ann"}, true
+		}, nil, []string{"09:00 v2 1", "09:00 v2 2"}, nil},
 		{"one has approved before: one is asked", two, after, func(w *rollouttest.World) {
 			w.Fleet.Approvals = []rollout.Approval{{Version: "v2", Deployment: "web", Environment: "prod", By: "ann", Status: rollout.Approved, At: at(1, 8, 0)}}
 		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},
