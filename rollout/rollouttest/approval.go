@@ -42,7 +42,7 @@ func ApproveAfter(d time.Duration) func(ApprovalRequest) (Answer, bool) {
 // requests are those that were made for a version in an environment.
 type requests struct {
 	made   int
-	open   int      // an approval is to come
+	open   int      // an approval is to come, or comes too late for any plan
 	vain   int      // rejected, or never answered
 	people []string // who approve
 }
@@ -121,7 +121,7 @@ func (r *running) ask(request ApprovalRequest, own *requests) error {
 	if answer.Reject {
 		a.Status = rollout.Rejected
 	}
-	if answer.Reject || at.After(lastInstant()) {
+	if answer.Reject {
 		own.vain++
 	} else {
 		own.open++
