@@ -19,7 +19,7 @@ import (
 type Halt struct {
 	Group    string    // with Resource, which execution
 	Resource string    // id
-	Members  []string  // deployments of the members that failed, ascending
+	Members  []string  // deployments of the members that failed, ascending; see Decision for one that fails later
 	Number   int       // from 1: how often the execution has halted since the start of the world
 	At       time.Time // since when it halts, as far as the world knows
 }
@@ -29,7 +29,8 @@ type Decision struct {
 	After time.Duration `json:"after"` // from the halt, at least 0, in JSON in nanoseconds; a decision after 2262-04-11 never comes
 
 	// Kind is the command: retry or skip, for each of the members that failed, or resolve or abandon.
-	// Empty: retry.
+	// Empty: retry. It is for all that have failed by then, also for one that was at work when the
+	// execution halted: nobody is asked about that one by itself.
 	Kind bracket.CommandKind `json:"kind,omitempty"`
 }
 
@@ -41,8 +42,10 @@ func RetryAfter(d time.Duration, times int) func(Halt) (Decision, bool) {
 
 // halted is an execution that has halted, now or before.
 type halted struct {
-	times int
-	asked bool // since it halted last
+	times   int
+	known   map[string]bool // the members that have failed, and that the operator knows of
+	decided bool            // the last time; else nobody does anything
+	command bracket.Command // by which, if decided, without a member
 }
 
 // execution names one.
@@ -67,34 +70,43 @@ func (r *running) operate(plan *rollout.Plan) error {
 		}
 	}
 	for x, own := range r.halts {
-		if _, halts := failed[x]; !halts { // it has gone on
-			own.asked = false
-		}
+		maps.DeleteFunc(own.known, func(member string, _ bool) bool { return !slices.Contains(failed[x], member) }) // it has gone on
 	}
 	for _, x := range slices.SortedFunc(maps.Keys(failed), func(a, b execution) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource))
 	}) {
 		own := r.halts[x]
 		if own == nil {
-			own = &halted{}
+			own = &halted{known: map[string]bool{}}
 			r.halts[x] = own
 		}
-		if own.asked {
+		members := slices.Sorted(slices.Values(failed[x]))
+		later := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return own.known[member] })
+		if len(later) == 0 {
 			continue
 		}
-		own.asked = true
-		own.times++
-		if err := r.decide(Halt{Group: x.group, Resource: x.resource, Members: slices.Sorted(slices.Values(failed[x])), Number: own.times, At: plan.Now}); err != nil {
-			return err
+		halts := len(own.known) > 0 // since before
+		for _, member := range later {
+			own.known[member] = true
+		}
+		switch {
+		case halts && !own.decided: // nobody does anything until it has gone on
+		case halts && own.command.At.After(plan.Now):
+			r.command(own, later)
+		default: // of those that were known, the command has let none go on
+			own.times++
+			if err := r.decide(own, Halt{Group: x.group, Resource: x.resource, Members: members, Number: own.times, At: plan.Now}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
 // decide asks the operator about one halt.
-func (r *running) decide(halt Halt) error {
+func (r *running) decide(own *halted, halt Halt) error {
 	decision, decides := r.Operator(halt)
-	if !decides {
+	if own.decided = decides; !decides {
 		return nil
 	}
 	wrong := func(format string, args ...any) error {
@@ -103,22 +115,32 @@ func (r *running) decide(halt Halt) error {
 	if decision.After < 0 {
 		return wrong("%v before it halts: After must be at least 0", -decision.After)
 	}
-	at := halt.At.Add(decision.After)
-	command := bracket.Command{Kind: cmp.Or(decision.Kind, bracket.Retry), Group: halt.Group, Resource: halt.Resource, At: at}
-	var members []string
-	switch command.Kind {
+	own.command = bracket.Command{Kind: cmp.Or(decision.Kind, bracket.Retry), Group: halt.Group, Resource: halt.Resource, At: halt.At.Add(decision.After)}
+	switch own.command.Kind {
 	case bracket.Retry, bracket.Skip:
-		members = halt.Members // by name: one that was rolled back is not retried otherwise
+		r.command(own, halt.Members)
 	case bracket.Resolve, bracket.Abandon:
-		members = []string{""}
+		r.give(own, "")
 	default:
-		return wrong("by the command %q: use %s, %s, %s or %s", command.Kind, bracket.Retry, bracket.Skip, bracket.Resolve, bracket.Abandon)
-	}
-	for _, member := range members {
-		own := command
-		own.ID, own.Deployment = textkey.Join("halt", halt.Group, halt.Resource, strconv.Itoa(halt.Number), member), member
-		what := strings.TrimSpace(fmt.Sprintf("operator: %s on %s %s", textlist.Name(own.Kind), textlist.Name(own.Resource), textlist.Name(member)))
-		r.answered(Change{At: at, What: what, Do: func(s *rollout.Snapshot) { s.Commands = append(s.Commands, own) }})
+		return wrong("by the command %q: use %s, %s, %s or %s", own.command.Kind, bracket.Retry, bracket.Skip, bracket.Resolve, bracket.Abandon)
 	}
 	return nil
+}
+
+// command gives the command that was decided on for members that failed: by name, since one that was
+// rolled back is not retried otherwise. One for the execution as a whole is given already.
+func (r *running) command(own *halted, members []string) {
+	if kind := own.command.Kind; kind != bracket.Retry && kind != bracket.Skip {
+		return
+	}
+	for _, member := range members {
+		r.give(own, member)
+	}
+}
+
+func (r *running) give(own *halted, member string) {
+	command := own.command
+	command.ID, command.Deployment = textkey.Join("halt", command.Group, command.Resource, strconv.Itoa(own.times), member), member
+	what := strings.TrimSpace(fmt.Sprintf("operator: %s on %s %s", textlist.Name(command.Kind), textlist.Name(command.Resource), textlist.Name(member)))
+	r.answered(Change{At: command.At, What: what, Do: func(s *rollout.Snapshot) { s.Commands = append(s.Commands, command) }})
 }

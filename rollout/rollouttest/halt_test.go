@@ -97,6 +97,92 @@ func TestHalts(t *testing.T) {
 	}
 }
 
+// TestHaltsOfTwoMembers: an operator who comes to an execution that halts looks at all that has failed
+// by then. The kubelet and containerd of a node run side by side, and fail one after the other.
+func TestHaltsOfTwoMembers(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why      string
+		failures [2]int // of the kubelet, after three minutes each, and of containerd
+		lasts    int    // minutes, containerd
+		kind     bracket.CommandKind
+		times    int // after ten minutes each
+		asked    []string
+		attempts [2]int
+		halts    bool // at the end
+	}{
+		{"both at once", [2]int{1, 1}, 3, "", 1, []string{"+9 containerd-upgrade kubelet-upgrade"}, [2]int{2, 2}, false},
+		{"the second one before the operator comes", [2]int{1, 1}, 8, "", 1, []string{"+9 kubelet-upgrade"}, [2]int{2, 2}, false},
+		{"the second one at the instant at which the operator comes, who has not seen it", [2]int{1, 1}, 13, "", 2, []string{"+9 kubelet-upgrade", "+19 containerd-upgrade"}, [2]int{2, 2}, false},
+		{"the second one while the first is tried again", [2]int{1, 1}, 14, "", 2, []string{"+9 kubelet-upgrade", "+20 containerd-upgrade"}, [2]int{2, 2}, false},
+		{"the first one again, before the operator comes for the second", [2]int{2, 1}, 14, "", 2, []string{"+9 kubelet-upgrade", "+20 containerd-upgrade"}, [2]int{3, 2}, false},
+		{"the second one after the first was tried again", [2]int{1, 1}, 30, "", 2, []string{"+9 kubelet-upgrade", "+36 containerd-upgrade"}, [2]int{2, 2}, false},
+		{"nobody comes a second time", [2]int{1, 1}, 14, "", 1, []string{"+9 kubelet-upgrade", "+20 containerd-upgrade"}, [2]int{2, 1}, true},
+		{"nobody comes at all", [2]int{1, 1}, 8, "", 0, []string{"+9 kubelet-upgrade"}, [2]int{1, 1}, true},
+		{"both are skipped", [2]int{1, 1}, 8, bracket.Skip, 1, []string{"+9 kubelet-upgrade"}, [2]int{1, 1}, false},
+		{"the execution is over as a whole", [2]int{1, 1}, 8, bracket.Resolve, 1, []string{"+9 kubelet-upgrade"}, [2]int{1, 1}, false},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			t.Parallel()
+			w := rfcWorld(t, 1)
+			w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+				o := rollouttest.Outcome{After: minutes(3)}
+				switch {
+				case start.Deployment == kubelet && attempt <= row.failures[0]:
+					o.Status = rollout.JobFailure
+				case start.Deployment == containerd:
+					o.After = minutes(row.lasts)
+					if attempt <= row.failures[1] {
+						o.Status = rollout.JobFailure
+					}
+				}
+				return o
+			}
+			var halts []rollouttest.Halt
+			w.Operator = func(h rollouttest.Halt) (rollouttest.Decision, bool) {
+				halts = append(halts, h)
+				return rollouttest.Decision{After: minutes(10), Kind: row.kind}, h.Number <= row.times
+			}
+			timeline, err := w.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var attempts [2]int
+			for _, e := range timeline.Entries {
+				if e.Kind == rollouttest.Start && e.Deployment == kubelet {
+					attempts[0]++
+				}
+				if e.Kind == rollouttest.Start && e.Deployment == containerd {
+					attempts[1]++
+				}
+			}
+			first := timeline.Entries[slices.IndexFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Start })]
+			var asked []string
+			for _, h := range halts {
+				asked = append(asked, fmt.Sprintf("+%d %s", int(h.At.Sub(first.At).Minutes()), strings.Join(h.Members, " ")))
+			}
+			if held := len(halting(timeline)) > 0; !slices.Equal(asked, row.asked) || attempts != row.attempts || held != row.halts {
+				t.Errorf("asked %q, attempts %d, halts %v; want %q, %d, %v\n%s", asked, attempts, held, row.asked, row.attempts, row.halts, timeline)
+			}
+		})
+	}
+}
+
+// halting returns the resources whose executions halt at the end.
+func halting(timeline rollouttest.Timeline) map[string]bool {
+	resources := map[string]bool{}
+	for _, left := range timeline.Left {
+		for _, b := range left.Blockers {
+			for _, on := range b.On {
+				if b.Reason == rollout.Reason(bracket.ReasonFailedHolding) && on.Kind == rollout.OnOperator {
+					resources[on.Resource] = true
+				}
+			}
+		}
+	}
+	return resources
+}
+
 // TestImpossibleDecisions: what no operator can decide is an error that says which halt it is about.
 func TestImpossibleDecisions(t *testing.T) {
 	t.Parallel()
@@ -141,9 +227,11 @@ func TestDrawnHalts(t *testing.T) {
 		delay := []time.Duration{minutes(d.number(1, 2, 30)), minutes(d.number(1, 5, 200))}
 		kinds := []bracket.CommandKind{"", bracket.Retry, bracket.CommandKind(d.of("skip", "retry")), bracket.CommandKind(d.of("resolve", "abandon", "retry"))}
 		asking, decided := w, []bracket.Command(nil)
+		undecided := map[string]bool{} // resources
 		asking.Operator = func(h rollouttest.Halt) (rollouttest.Decision, bool) {
 			if h.Number > 5 {
 				seen["given up"]++
+				undecided[h.Resource] = true
 				return rollouttest.Decision{}, false
 			}
 			decision := rollouttest.Decision{After: delay[h.Number%2], Kind: kinds[(h.Number+len(h.Members))%4]}
@@ -167,6 +255,23 @@ func TestDrawnHalts(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
+		for resource := range halting(got) {
+			if !undecided[resource] && !got.CutOff {
+				t.Fatalf("%s halts at the end, and nobody was asked\n%s\n%s", resource, got, text)
+			}
+		}
+		for _, e := range got.Entries { // members that failed before the operator came
+			for _, own := range decided {
+				on := fmt.Sprintf("operator: %s on %s ", own.Kind, own.Resource)
+				if member, ours := strings.CutPrefix(e.Note, on); ours && e.At.Equal(own.At) && own.Deployment != "" && !slices.ContainsFunc(decided, func(c bracket.Command) bool {
+					return c.Kind == own.Kind && c.Resource == own.Resource && c.At.Equal(own.At) && c.Deployment == member
+				}) {
+					own.ID, own.Deployment = own.ID+" "+member, member
+					decided = append(decided, own)
+					seen["failed later"]++
+				}
+			}
+		}
 		w.Fleet.Commands = append(slices.Clone(w.Fleet.Commands), decided...)
 		want, err := w.Run(context.Background())
 		if err != nil {
@@ -175,5 +280,5 @@ func TestDrawnHalts(t *testing.T) {
 		if diff := cmp.Diff(happened(want), happened(got)); diff != "" {
 			t.Fatalf("an operator decides, and it is known what (-known +asked):\n%s\n%s\n%v", diff, text, decided)
 		}
-	}, "retry", "skip", "resolve", "abandon")
+	}, "retry", "skip", "resolve", "abandon", "failed later")
 }
