@@ -15,7 +15,8 @@ import (
 // ApprovalRequest asks one person to approve a version in an environment. It is made once the
 // version waits on a target that no other gate of the version holds: no status, version selector,
 // failure budget or progression. So people are asked about production when staging has proved the
-// version, and nobody is asked about a version that a newer one overtakes before.
+// version, and nobody is asked about a version that a newer one overtakes before: on no target that
+// waits with a newer one which none of these gates holds.
 type ApprovalRequest struct {
 	Goal             // the version and where it is to go
 	Number int       // from 1: the requests for a version in an environment are counted, and there is one for each approval that is missing
@@ -53,38 +54,121 @@ func (r *running) request(plan *rollout.Plan) error {
 		return nil
 	}
 	for wait := range plan.Waiting.All() {
-		missing := lacking(wait.Blockers)
-		if missing == 0 {
-			continue
-		}
-		goal := Goal{Deployment: wait.Deployment, Environment: wait.Environment, Version: wait.Version}
-		own := r.requests[goal]
-		if own == nil {
-			own = &requests{}
-			r.requests[goal] = own
-		}
-		for missing -= own.vain + own.open + r.coming(goal); missing > 0; missing-- {
-			own.made++
-			if err := r.ask(ApprovalRequest{goal, own.made, plan.Now}, own); err != nil {
+		missing, held := lacking(wait.Blockers)
+		if held {
+			if err := r.requestOlder(plan, wait); err != nil {
 				return err
 			}
+			continue
+		}
+		if err := r.requestFor(plan, wait.TargetID, wait.Version, missing); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// lacking returns how many approvals a version lacks, 0 if another of its gates is shut.
-func lacking(blockers []rollout.Verdict) (missing int) {
+// requestOlder makes the requests for the newest version of a target that another gate does not hold,
+// as it does the one with which the target waits.
+func (r *running) requestOlder(plan *rollout.Plan, wait rollout.Waiting) error {
+	if !r.mayLackOlder(wait) {
+		return nil // most targets wait with the only version that is newer than theirs, and an explanation takes as long as some plans of a target
+	}
+	e, err := plan.Explain(wait.TargetID)
+	if err != nil {
+		return fmt.Errorf("rollouttest: explain the plan at %s: %w", plan.Now.Format(time.RFC3339Nano), err)
+	}
+	for _, v := range e.Versions { // the newest first
+		if missing, held := lacking(verdicts(v.Blockers())); !held {
+			return r.requestFor(plan, wait.TargetID, v.Version, missing)
+		}
+	}
+	return nil
+}
+
+// mayLackOlder reports whether a version may lack approvals that is older than the one with which a
+// target waits, and newer than the one that it runs.
+func (r *running) mayLackOlder(wait rollout.Waiting) bool {
+	versions := r.fleet.Versions
+	named := func(id string) int {
+		return slices.IndexFunc(versions, func(v rollout.Version) bool { return v.Deployment == wait.Deployment && v.ID == id })
+	}
+	newest := named(wait.Version)
+	runs := named(current(&r.fleet.Targets[r.targets[wait.TargetID]]))
+	return newest >= 0 && slices.ContainsFunc(versions, func(v rollout.Version) bool {
+		return v.Deployment == wait.Deployment && v.Status == rollout.VersionReady && older(v, versions[newest]) && (runs < 0 || older(versions[runs], v)) &&
+			r.mayLack(Goal{Deployment: wait.Deployment, Environment: wait.Environment, Version: v.ID})
+	})
+}
+
+// mayLack reports whether more people may have to be asked about a goal, since no rule wants so many as
+// have approved, or were asked.
+func (r *running) mayLack(goal Goal) bool {
+	n := 0
+	if own := r.requests[goal]; own != nil {
+		n = own.vain + own.open
+	}
+	people := map[string]bool{}
+	for k := range r.fleet.Approvals {
+		if a := &r.fleet.Approvals[k]; a.Status == rollout.Approved && !a.At.After(r.clock.Now()) && goalOf(*a) == goal {
+			people[a.By] = true
+		}
+	}
+	return n+len(people) < r.mostApprovals
+}
+
+// mostApprovals returns the most approvals that a rule of the policies wants.
+func mostApprovals(policies []rollout.Policy) (most int) {
+	for _, p := range policies {
+		for _, rule := range p.Rules {
+			if rule.AnyApproval != nil && rule.AnyApproval.MinApprovals != nil {
+				most = max(most, *rule.AnyApproval.MinApprovals)
+			}
+		}
+	}
+	return most
+}
+
+func verdicts(rules []rollout.RuleVerdict) []rollout.Verdict {
+	list := make([]rollout.Verdict, len(rules))
+	for k, rule := range rules {
+		list[k] = rule.Verdict
+	}
+	return list
+}
+
+// requestFor makes the requests for a version that lacks so many approvals on a target.
+func (r *running) requestFor(plan *rollout.Plan, t rollout.TargetID, version string, missing int) error {
+	if missing == 0 {
+		return nil
+	}
+	goal := Goal{Deployment: t.Deployment, Environment: t.Environment, Version: version}
+	own := r.requests[goal]
+	if own == nil {
+		own = &requests{}
+		r.requests[goal] = own
+	}
+	for missing -= own.vain + own.open + r.coming(goal); missing > 0; missing-- {
+		own.made++
+		if err := r.ask(ApprovalRequest{goal, own.made, plan.Now}, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lacking returns how many approvals a version lacks, and whether another of its gates holds it.
+func lacking(blockers []rollout.Verdict) (missing int, held bool) {
 	for _, b := range blockers {
 		switch b.Reason {
 		case rollout.ReasonApprovalMissing:
 			missing = max(missing, b.Data.Allowed-b.Data.Attempt)
 		case rollout.ReasonVersionNotDeployable, rollout.ReasonSelectorNoMatch, rollout.ReasonSelectorMissingKey, rollout.ReasonSelectorError, rollout.ReasonFailureBudget,
 			rollout.ReasonProgressionNoEnvironment, rollout.ReasonProgressionTooOld, rollout.ReasonProgressionWaiting, rollout.ReasonNotGoverned:
-			return 0
+			held = true
 		}
 	}
-	return missing
+	return missing, held
 }
 
 // coming counts the approvals of a goal that arrive without a request.

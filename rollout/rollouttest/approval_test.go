@@ -80,6 +80,17 @@ func TestApprovals(t *testing.T) {
 		{"a newer version is asked for as well", one, after, func(w *rollouttest.World) {
 			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 10)))
 		}, []string{"09:00 v2 1", "09:10 v3 1"}, []string{"09:30 v2", "09:30 v2", "09:40 v3", "09:40 v3"}},
+		{"a newer version is rejected, and so overtakes nothing", one, after, func(w *rollouttest.World) {
+			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 0)))
+			w.Fleet.Versions[2].Status = "rejected"
+		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},
+		{"a newer version has yet to be proved", one, after, func(w *rollouttest.World) {
+			withStaging(w)
+			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 10)))
+		}, []string{"09:23 v2 1", "09:33 v3 1"}, []string{"09:53 v2", "09:53 v2", "10:03 v3", "10:03 v3"}},
+		{"a newer version, also missing an approval, overtakes it before anybody is asked", one, after, func(w *rollouttest.World) {
+			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 0)))
+		}, []string{"09:00 v3 1"}, []string{"09:30 v3", "09:30 v3"}},
 		{"taken back after it was given: asked again", one, after, func(w *rollouttest.World) {
 			w.Changes = append(w.Changes, rollouttest.Change{At: at(1, 9, 30), Do: func(s *rollout.Snapshot) { s.Approvals = nil }})
 		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -162,10 +163,11 @@ type running struct {
 	arrivals []Change         // what does not exist yet, by time
 	ends     []ending         // of jobs and of their checks, by time
 
-	requests   map[Goal]*requests // for approvals
-	halts      map[execution]*halted
-	targets    map[rollout.TargetID]int // in fleet.Targets
-	dispatched map[string]rollout.Start
+	requests      map[Goal]*requests // for approvals
+	mostApprovals int                // that a rule may want
+	halts         map[execution]*halted
+	targets       map[rollout.TargetID]int // in fleet.Targets
+	dispatched    map[string]rollout.Start
 	recorder
 }
 
@@ -201,6 +203,9 @@ func (w World) begin() (*running, error) {
 		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
 	}
 	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, halts: map[execution]*halted{}, dispatched: map[string]rollout.Start{}}
+	if r.mostApprovals = mostApprovals(w.Policies.Policies()); w.Plan != nil {
+		r.mostApprovals = math.MaxInt // under policies of its own
+	}
 	if err := r.schedule(); err != nil {
 		return nil, err
 	}
