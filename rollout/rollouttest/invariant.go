@@ -29,7 +29,7 @@ func Invariants() []Invariant {
 		{"locked", "bracket I1: only the version frozen for a member is started, or the one it had, under rollback", checkLocked},
 		{"order", "bracket I3: no main starts before every pre, no post before every main, and nothing before what it needs", checkOrder},
 		{"once", "rollout I2, bracket I7: no run is offered twice, and none under the id of another", checkOnce},
-		{"forward", "rollout I3: no target is given a version older than the one it has, or outside brackets has begun with since it was last rolled back, except by rollback", checkForward},
+		{"forward", "rollout I3: no target is given a version older than the one it has, or outside brackets has begun with since it was last rolled back, or since a host went back from what a rollback rule denies, except by rollback", checkForward},
 		{"alone", "rollout I13: nothing starts on a target with a job in progress", checkAlone},
 		{"frozen", "rollout: nothing starts on a frozen target, but what finishes what it has begun where its freezes let that finish", checkFrozen},
 		{"next", "rollout I6: Next lies after now, and no wait lasts until an instant before it", checkNext},
@@ -310,7 +310,7 @@ func checkForward(s Step) error {
 		var began rollout.Version                             // the newest one
 		if _, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); outside {
 			for _, version := range begunVersions(t) {
-				if v := order[[2]string{start.Deployment, version}]; older(began, v) {
+				if v := order[[2]string{start.Deployment, version}]; older(began, v) && !(older(next, v) && s.leftByHand(t, start, version)) {
 					began = v
 				}
 			}
@@ -325,6 +325,28 @@ func checkForward(s Step) error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+// leftByHand reports whether a host has taken a target back from a version, by a job of its own, to
+// the one that starts and that the target runs since, and a rollback rule keeps it from going there
+// again. Only the plan knows the rule.
+func (s *Step) leftByHand(t *rollout.Target, start rollout.Start, version string) bool {
+	var back, last *rollout.Job
+	for k := range t.Jobs {
+		switch job := &t.Jobs[k]; {
+		case job.Version == version && (last == nil || compareJobs(job, last) > 0):
+			last = job
+		case job.Version == start.Version && job.Run == "" && job.Status == rollout.JobSuccessful && (back == nil || compareJobs(job, back) > 0):
+			back = job
+		}
+	}
+	if start.Version != current(t) || back == nil || last == nil || compareJobs(back, last) < 0 {
+		return false
+	}
+	e, err := s.Plan.Explain(start.TargetID)
+	return err == nil && slices.ContainsFunc(e.Versions, func(v rollout.VersionExplanation) bool {
+		return v.Version == version && slices.ContainsFunc(v.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonRollbackTriggered })
+	})
 }
 
 // older reports whether one version of a deployment comes before another one.

@@ -93,3 +93,57 @@ func TestVersionLeavesTheFleet(t *testing.T) {
 		}
 	}, "over its budget", "from a success", "from a failure", "at work then", "never begun", "stays")
 }
+
+// TestRerunAfterAWayBackByHand: a host took a cluster back by a job of its own, and a rollback rule
+// keeps the version from it since. A further run of the version that it went back to is no step back;
+// without the rule it would be one.
+func TestRerunAfterAWayBackByHand(t *testing.T) {
+	const rules = `{"id":"undo","rollback":{"onVersionStatuses":["rejected"],"onJobStatuses":["failure"]}}`
+	ok := rollout.JobSuccessful
+	ran := func(version string, status rollout.JobStatus, minute int) rollout.Job {
+		return rollout.Job{Version: version, Status: status, CreatedAt: at(1, 10, minute), CompletedAt: at(1, 10, minute+1)}
+	}
+	for _, row := range []struct {
+		why    string
+		status rollout.VersionStatus // of v2
+		jobs   []rollout.Job
+		newer  bool // v3 waits
+		start  string
+		broken bool // under a planner that starts v1
+	}{
+		{"it is rejected", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v2", ok, 10), ran("v1", ok, 20)}, false, "v1", false},
+		{"it is rejected, and a newer one waits", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v2", ok, 10), ran("v1", ok, 20)}, true, "v1", false},
+		{"it failed there", "ready", []rollout.Job{ran("v1", ok, 0), ran("v2", "failure", 10), ran("v1", ok, 20)}, false, "v1", false},
+		{"nothing denies it", "ready", []rollout.Job{ran("v1", ok, 0), ran("v2", ok, 10), ran("v1", ok, 20)}, false, "v2", true},
+		{"it is rejected, and nobody went back", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v2", "cancelled", 10)}, false, "v1", true},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			w := webWorld(t, 1, rules)
+			s := w.Fleet
+			s.Versions[1].Status = row.status
+			if row.newer {
+				own := version("web", "v3", at(1, 10, 30))
+				own.Status = rollout.VersionPaused
+				s.Versions = append(s.Versions, own)
+			}
+			s.Targets[0].Current, s.Targets[0].Jobs, s.Targets[0].OutdatedAt = "", row.jobs, at(1, 11, 0)
+			plan, err := w.Policies.Plan(s, at(1, 12, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(plan.Start) != 1 || plan.Start[0].Version != row.start {
+				t.Fatalf("starts %v, want %s", plan.Start, row.start)
+			}
+			if plan.State, err = plan.Commit(plan.Start, plan.Now); err != nil {
+				t.Fatal(err)
+			}
+			if err := (rollouttest.Step{Snapshot: s, Plan: plan}).Check(); err != nil {
+				t.Error(err)
+			}
+			plan.Start[0].Version, plan.Start[0].Purpose = "v1", rollout.PurposeDeploy
+			if err := (rollouttest.Step{Snapshot: s, Plan: plan}).Check(); (err != nil) != row.broken {
+				t.Errorf("a planner that deploys v1: %v", err)
+			}
+		})
+	}
+}
