@@ -12,10 +12,10 @@ import (
 // Override lets one version past one rule for a time, such as a hotfix that must not wait for a
 // window. It is active from CreatedAt until just before ExpiresAt. The rule then counts as
 // satisfied since CreatedAt, or since the creation of the version if that is later, but never later
-// than without the override. What was started under an override stays when it expires. No override
-// lets anything past a [Freeze], which is no rule, nor past a selector of a policy or a
-// groupSelector that fails on the target: nobody knows what governs it. (Ctrlplane calls overrides
-// policy skips.)
+// than without the override. What was started under an override stays when it expires, except under
+// one of a rollback rule, or of a failure budget that such a rule asks, see below. No override lets
+// anything past a [Freeze], which is no rule, nor past a selector of a policy or a groupSelector
+// that fails on the target: nobody knows what governs it. (Ctrlplane calls overrides policy skips.)
 //
 // Its effect depends on the rule:
 //
@@ -42,6 +42,9 @@ import (
 //   - A retry rule forgets the attempts before CreatedAt. In a bracket the rule is asked when the
 //     end of a run is seen, so a member that already waits for its next attempt, or has failed for
 //     good, needs a [bracket.Command].
+//   - A rollback rule is asked again once the override has expired: a version of which the newest
+//     job went wrong meanwhile, or that still has the status or is over the budget for which the
+//     rule takes it back, leaves the target once more.
 //   - A dependency rule that orders the members of a bracket goes on ordering them; to count a
 //     member as done in one execution, use [bracket.Skip]. A dependency on something outside the
 //     bracket counts as satisfied.

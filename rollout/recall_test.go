@@ -52,6 +52,10 @@ func TestRollbackOfAVersion(t *testing.T) {
 		{"another status takes nothing back", rule, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -5)}, func(s *rollout.Snapshot) { s.Versions[2].Status = "withdrawn" }, "", ""},
 		{"nor does a version that the target had before", rule, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -5)}, rejected("v1"), "", ""},
 		{"the one before is rejected, too: back to the one before that", rule, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", ok, -5)}, rejected("v1", "v2"), "v0 rollback", ""},
+		{"it has begun a newer version since, and that failed: nobody knows what is there", rule, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5)}, rejected("v1"), "", "retry_exhausted"},
+		{"so that one is to be taken back, too", rule, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30), ran("v2", failure, -5)}, rejected("v1", "v2"), "v0 rollback", ""},
+		{"a newer version waits for a slot alone, and comes in its place", rule + `,{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":0}}`, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30)}, rejected("v1"), "", "slot_paused P"},
+		{"a newer version waits for anything else", rule + `,{"id":"ok","versionSelector":{"selector":"version.id != 'v2'"}}`, []rollout.Job{ran("v0", ok, -60), ran("v1", ok, -30)}, rejected("v1"), "v0 rollback", "selector_no_match ok"},
 		{"there is none before", rule, []rollout.Job{ran("v1", ok, -30), ran("v2", ok, -5)}, rejected("v1", "v2"), "", "rollback_triggered x"},
 		{"what failed its verification before is no good if a rule says so", rule + `,{"id":"y","rollback":{"onVerificationFailure":true}}`,
 			[]rollout.Job{ran("v0", ok, -60), verified(ran("v1", ok, -30), "failed"), ran("v2", ok, -5)}, rejected("v2"), "v0 rollback", ""},
@@ -248,8 +252,8 @@ func TestRollbackAsksNoMoreThanItNeeds(t *testing.T) {
 	}
 }
 
-// TestVersionTakenBackInABracket: of a version that is taken back a member tries nothing again, and its
-// bracket reacts to the failure. What has succeeded counts as a success, and the execution goes on.
+// TestVersionTakenBackInABracket: of a version that is taken back when the end of its run is seen, a
+// member tries nothing again, and its bracket reacts to the failure. What has succeeded counts as a success, and the execution goes on.
 func TestVersionTakenBackInABracket(t *testing.T) {
 	const rules = `{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_all"}},
 		{"deploymentDependency":{"dependsOn":"deployment.name == 'a'","appliesTo":"deployment.name == 'b'"}},
@@ -279,5 +283,60 @@ func TestVersionTakenBackInABracket(t *testing.T) {
 		if got := started(plan); !slices.Equal(got, row.want) {
 			t.Errorf("%s: starts %q, want %q; waits %q", row.why, got, row.want, blockers(plan))
 		}
+	}
+}
+
+// TestVersionComesBackByAnOverride: a version that an override of the rollback rule, or of the budget
+// that it asks, has brought back leaves its target once more when the override expires and it is still
+// taken back. Each run has an id of its own.
+func TestVersionComesBackByAnOverride(t *testing.T) {
+	ok, failure := rollout.JobSuccessful, rollout.JobFailure
+	for _, row := range []struct {
+		why, rules, overridden string
+		meanwhile              func(*rollout.Snapshot)
+		last                   []string // what starts when the override expires
+	}{
+		{"by its status", `{"id":"x","rollback":{"onVersionStatuses":["rejected"]}}`, "x", func(*rollout.Snapshot) {}, []string{"r1/prod/api/v1/3/rollback"}},
+		{"by its status, which it has no longer", `{"id":"x","rollback":{"onVersionStatuses":["rejected"]}}`, "x", func(s *rollout.Snapshot) { s.Versions[1].Status = rollout.VersionReady }, nil},
+		{"by its job, which succeeds meanwhile", `{"id":"x","rollback":{"onVerificationFailure":true}}`, "x", func(*rollout.Snapshot) {}, nil},
+		{"by its job, which goes wrong once more", `{"id":"x","rollback":{"onVerificationFailure":true}}`, "x", func(s *rollout.Snapshot) {
+			jobs := s.Targets[0].Jobs
+			jobs[len(jobs)-1].Verification = rollout.VerificationFailed
+		}, []string{"r1/prod/api/v1/3/rollback"}},
+		{"by a budget", `{"id":"x","rollback":{"onFailureBudget":true}},{"id":"b","failureBudget":{"maxFailures":0}}`, "x", func(*rollout.Snapshot) {}, []string{"r1/prod/api/v1/3/rollback"}},
+	} {
+		s := fleet(2, "", map[string][]string{"api": {"v1", "v2"}})
+		s.Versions[1].Status = "rejected"
+		s.Targets[0].Jobs = []rollout.Job{ran("v1", ok, -30), verified(ran("v2", ok, -20), "failed")}
+		s.Targets[1].Jobs = []rollout.Job{ran("v1", ok, -30), ran("v2", failure, -20)}
+		set := compile(t, policy(row.rules))
+		at := t0
+		next := func(want ...string) {
+			t.Helper()
+			plan := mustPlan(t, set, s, at)
+			var runs []string
+			for _, start := range plan.Start {
+				if start.Resource == "r1" {
+					runs = append(runs, start.Run)
+				}
+			}
+			if !slices.Equal(runs, want) {
+				t.Errorf("%s: %q start at %v, want %q", row.why, runs, at, want)
+			}
+			carryOut(t, &s, plan, at, ok)
+			at = at.Add(time.Minute)
+		}
+		next("r1/prod/api/v1/2/rollback")
+		next()
+		s.Overrides = []rollout.Override{override(row.overridden, func(o *rollout.Override) { o.CreatedAt, o.ExpiresAt, o.Resource = at, minute(10), "r1" })}
+		next("r1/prod/api/v2/2")
+		row.meanwhile(&s)
+		plan := mustPlan(t, set, s, at)
+		if len(plan.Start) != 0 || !plan.Next.Equal(minute(10)) {
+			t.Errorf("%s: starts %q while the override lasts, next is %v", row.why, started(plan), plan.Next)
+		}
+		at = minute(10)
+		next(row.last...)
+		next()
 	}
 }

@@ -10,16 +10,20 @@ import (
 // Rollback takes a target back to the version that succeeded there before, when the newest job of
 // what it has or has begun goes wrong, or when that version is taken back everywhere. Outside
 // brackets the plan then holds a start with [PurposeRollback], which runs once and is never taken
-// back itself. The version stays denied on the target. A newer version may still start, and an
-// [Override] of the rule, as the operator's command, lifts the denial. The first failure counts: what
-// a retry rule would repeat is taken back, and retry rules are not asked while the version is denied.
+// back itself. The version stays denied on the target. A newer version that may start, or waits for
+// a slot alone, comes in place of the way back, and an [Override] of the rule, as the operator's
+// command, lifts the denial for as long as it lasts. The first failure counts: what a retry rule
+// would repeat is taken back, and retry rules are not asked while the version is denied.
 // Neither windows nor curves delay a rollback, and it comes before every other start; only the pools,
 // a job that is still at work on the target, and a [Freeze] without FinishBegun do.
 //
 // OnJobStatuses and OnVerificationFailure look at one target, and take only that target back.
 // OnVersionStatuses and OnFailureBudget look at the version, and take back all targets of the rule
-// that have or have begun it, also those where it succeeded. They act for as long as the version has
-// the status or is over the budget; a target that went back before that was over stays where it is.
+// that have or have begun it, also those where it succeeded, but not those that have begun a newer
+// one since, even if that failed: what is there now is of the newer one, so take that back as well.
+// Nor do those go further back that a rollback has brought to this version. They act for as long as
+// the version has the status or is over the budget; a target that went back before that was over
+// stays where it is.
 // To bring the version there again, override the rule. The targets of the override then start at
 // once, as far as the pools allow, because they had their turn in the curve before. A new version
 // with the same content has a curve of its own.
@@ -36,8 +40,10 @@ import (
 // after the target was relabelled. Nor is asked what other deployments need, see [VersionDependency].
 //
 // In a bracket a job that goes wrong is a final failure, and onMemberFailure decides. So is any job
-// that has not succeeded of a version that is taken back. A member that has succeeded keeps its
-// version, since only an execution may change it: publish a newer version, which opens a group.
+// of a version that is taken back, if it ends without success from then on. An open execution is
+// finished: a member that waits for its next attempt by then, or has not begun, is still given the
+// version, unless [bracket.Skip] takes it out. A member that has succeeded keeps its version, since
+// only an execution may change it: publish a newer version, which opens a group.
 // (Rollback rule of ctrlplane, which knows OnJobStatuses and OnVerificationFailure; the two others
 // are what people ask of rollouts whose failures show late.)
 //

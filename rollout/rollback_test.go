@@ -577,19 +577,23 @@ func TestRunIDsOfAPrunedHistory(t *testing.T) {
 	}
 	failed := at("r1/prod/api/v3/1", "v3", rollout.JobFailure, 9)
 	for _, row := range []struct {
-		why  string
-		jobs []rollout.Job
-		want string
+		why     string
+		jobs    []rollout.Job
+		current string
+		want    string
 	}{
-		{"all are listed", []rollout.Job{at("r1/prod/api/v1/1", "v1", rollout.JobSuccessful, -60), at("r1/prod/api/v1/2/rollback", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/3/rollback"},
-		{"the last success alone is, a rollback", []rollout.Job{at("r1/prod/api/v1/2/rollback", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/3/rollback"},
-		{"it is a third attempt", []rollout.Job{at("r1/prod/api/v1/3", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/4/rollback"},
-		{"jobs of the host's own count by their number", []rollout.Job{at("", "v1", rollout.JobFailure, 2), at("nightly/7", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/3/rollback"},
-		{"the id of another target says nothing", []rollout.Job{at("r2/prod/api/v1/7", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/2/rollback"},
-		{"nor does a number that is none of this package's", []rollout.Job{at("r1/prod/api/v1/99999999999999999999", "v1", rollout.JobSuccessful, 3), failed}, "r1/prod/api/v1/2/rollback"},
+		{why: "the host alone knows what ran before, and a way back to it failed", current: "v1", jobs: []rollout.Job{at("r1/prod/api/v2/1", "v2", rollout.JobFailure, 1), at("r1/prod/api/v1/1/rollback", "v1", rollout.JobFailure, 2), failed}, want: "r1/prod/api/v1/2/rollback"},
+		{why: "which is what the docs say to keep for that", current: "v1", jobs: []rollout.Job{at("r1/prod/api/v1/1/rollback", "v1", rollout.JobFailure, 2), failed}, want: "r1/prod/api/v1/2/rollback"},
+		{why: "without it the id comes again", current: "v1", jobs: []rollout.Job{failed}, want: "r1/prod/api/v1/1/rollback"},
+		{why: "all are listed", jobs: []rollout.Job{at("r1/prod/api/v1/1", "v1", rollout.JobSuccessful, -60), at("r1/prod/api/v1/2/rollback", "v1", rollout.JobSuccessful, 3), failed}, want: "r1/prod/api/v1/3/rollback"},
+		{why: "the last success alone is, a rollback", jobs: []rollout.Job{at("r1/prod/api/v1/2/rollback", "v1", rollout.JobSuccessful, 3), failed}, want: "r1/prod/api/v1/3/rollback"},
+		{why: "it is a third attempt", jobs: []rollout.Job{at("r1/prod/api/v1/3", "v1", rollout.JobSuccessful, 3), failed}, want: "r1/prod/api/v1/4/rollback"},
+		{why: "jobs of the host's own count by their number", jobs: []rollout.Job{at("", "v1", rollout.JobFailure, 2), at("nightly/7", "v1", rollout.JobSuccessful, 3), failed}, want: "r1/prod/api/v1/3/rollback"},
+		{why: "the id of another target says nothing", jobs: []rollout.Job{at("r2/prod/api/v1/7", "v1", rollout.JobSuccessful, 3), failed}, want: "r1/prod/api/v1/2/rollback"},
+		{why: "nor does a number that is none of this package's", jobs: []rollout.Job{at("r1/prod/api/v1/99999999999999999999", "v1", rollout.JobSuccessful, 3), failed}, want: "r1/prod/api/v1/2/rollback"},
 	} {
 		s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2", "v3"}})
-		s.Targets[0].Current, s.Targets[0].Jobs = "", row.jobs
+		s.Targets[0].Current, s.Targets[0].Jobs = row.current, row.jobs
 		plan := mustPlan(t, compile(t, policy(`{"id":"x","rollback":{"onJobStatuses":["failure"]}}`)), s, minute(10))
 		if len(plan.Start) != 1 || plan.Start[0].Run != row.want {
 			t.Errorf("%s: %v, want a run %s", row.why, plan.Start, row.want)

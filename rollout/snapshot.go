@@ -237,8 +237,8 @@ type Target struct {
 	//   - failureBudget: of each version that may still go to other targets the newest job that failed
 	//     or succeeded by that rule;
 	//   - rollback: the newest success of an older version that did not go wrong itself, see
-	//     [Rollback], and the newest job of that version that a plan started: the number in the next
-	//     run id follows that in this one;
+	//     [Rollback], and the newest job of that version, or of Current if no success is listed, that
+	//     a plan started: the number in the next run id follows that in this one;
 	//   - versionCooldown: the newest success whose verification has not failed;
 	//   - resourceConcurrency: every job created since the Since of a lease that the target holds;
 	//   - lost state: of a bracket's jobs those of its newest group.

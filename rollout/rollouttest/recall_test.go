@@ -2,11 +2,13 @@ package rollouttest_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
@@ -143,6 +145,71 @@ func TestRerunAfterAWayBackByHand(t *testing.T) {
 			plan.Start[0].Version, plan.Start[0].Purpose = "v1", rollout.PurposeDeploy
 			if err := (rollouttest.Step{Snapshot: s, Plan: plan}).Check(); (err != nil) != row.broken {
 				t.Errorf("a planner that deploys v1: %v", err)
+			}
+		})
+	}
+}
+
+// TestVersionIsTakenBackInAnExecution: what an open execution does with the version of one of its two
+// members that is rejected meanwhile. On the node, b waits for a, and the jobs of the rejected version
+// fail after two minutes; they may be tried again after ten.
+func TestVersionIsTakenBackInAnExecution(t *testing.T) {
+	for _, row := range []struct {
+		why      string
+		rejected string // deployment
+		minute   int    // after nine
+		succeeds bool
+		skip     int // the minute at which an operator skips the member; 0: nobody does
+		starts   []string
+	}{
+		{"at work: it is a final failure", "a", 1, false, 0, []string{"09:00 a v2", "09:02 a v1"}},
+		{"at work, and it succeeds: it stays", "a", 1, true, 0, []string{"09:00 a v2", "09:02 b v2"}},
+		{"it waits for its next attempt, which is made and is the last", "a", 5, false, 0, []string{"09:00 a v2", "09:12 a v2", "09:14 a v1"}},
+		{"it waits for its next attempt, and is skipped", "a", 5, false, 6, []string{"09:00 a v2", "09:06 b v2"}},
+		{"it has not begun, and is brought all the same", "b", 1, false, 0, []string{"09:00 a v2", "09:02 b v2", "09:04 b v1"}},
+		{"it has not begun, and is skipped", "b", 1, false, 1, []string{"09:00 a v2"}},
+		{"before the execution begins, which leaves it out", "b", 0, false, 0, []string{"09:00 a v2"}},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			w := rollouttest.World{Start: at(1, 9, 0), Policies: compiled(t, `[{"name":"p","selector":"true","rules":[
+				{"id":"undo","rollback":{"onVersionStatuses":["rejected"]}},{"id":"retry","retry":{"maxRetries":3,"backoffSeconds":600}},
+				{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","onMemberFailure":"rollback_member"}},
+				{"id":"dep","deploymentDependency":{"dependsOn":"deployment.id == 'a'","appliesTo":"deployment.id == 'b'"}}]}]`)}
+			w.Fleet = rollout.Snapshot{Resources: []rollout.Resource{{ID: "n"}}, Environments: []rollout.Environment{{ID: "prod"}}}
+			for _, d := range []string{"a", "b"} {
+				w.Fleet.Deployments = append(w.Fleet.Deployments, rollout.Deployment{ID: d})
+				w.Fleet.Versions = append(w.Fleet.Versions, version(d, "v1", at(-20, 9, 0)), version(d, "v2", at(1, 9, 0)))
+				w.Fleet.Targets = append(w.Fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "n", Environment: "prod", Deployment: d}, Current: "v1"})
+			}
+			w.Changes = []rollouttest.Change{{At: at(1, 9, row.minute), Do: func(s *rollout.Snapshot) {
+				for k := range s.Versions {
+					if s.Versions[k].Deployment == row.rejected && s.Versions[k].ID == "v2" {
+						s.Versions[k].Status = "rejected"
+					}
+				}
+			}}}
+			if row.skip > 0 {
+				w.Fleet.Commands = []bracket.Command{{ID: "c", Kind: bracket.Skip, Group: "b/prod/1", Resource: "n", Deployment: row.rejected, At: at(1, 9, row.skip)}}
+			}
+			w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+				o := rollouttest.Outcome{After: minutes(2)}
+				if start.Version == "v2" && start.Deployment == row.rejected && !row.succeeds {
+					o.Status = rollout.JobFailure
+				}
+				return o
+			}
+			timeline, err := w.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var starts []string
+			for _, e := range timeline.Entries {
+				if e.Kind == rollouttest.Start {
+					starts = append(starts, e.At.Format("15:04")+" "+e.Deployment+" "+e.Version)
+				}
+			}
+			if !slices.Equal(starts, row.starts) {
+				t.Errorf("%q, want %q\n%s", starts, row.starts, timeline)
 			}
 		})
 	}
