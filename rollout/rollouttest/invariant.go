@@ -309,10 +309,16 @@ func checkForward(s Step) error {
 		has := order[[2]string{start.Deployment, current(t)}] // zero, and so older than all, if it is not known
 		var began rollout.Version                             // the newest one
 		if _, outside := rollout.TargetOf(concurrency.Holder{Resource: start.Resource, Group: start.Group}); outside {
-			for _, version := range begunVersions(t) {
-				if v := order[[2]string{start.Deployment, version}]; older(began, v) && !(older(next, v) && s.leftByHand(t, start, version)) {
-					began = v
+			newest := func(versions []string) (newest rollout.Version) {
+				for _, version := range versions {
+					if v := order[[2]string{start.Deployment, version}]; older(newest, v) {
+						newest = v
+					}
 				}
+				return newest
+			}
+			if began = newest(begunVersions(t)); older(next, began) {
+				began = newest(s.begunSince(t, start, began.ID))
 			}
 		}
 		switch {
@@ -327,26 +333,30 @@ func checkForward(s Step) error {
 	return errors.Join(faults...)
 }
 
-// leftByHand reports whether a host has taken a target back from a version, by a job of its own, to
-// the one that starts and that the target runs since, and a rollback rule keeps it from going there
-// again. Only the plan knows the rule.
-func (s *Step) leftByHand(t *rollout.Target, start rollout.Start, version string) bool {
-	var back, last *rollout.Job
+// begunSince is begunVersions, but if a host has taken the target back from the newest of them, by a
+// job of its own, to the version that starts and that the target runs since, and a rollback rule keeps
+// it from going there again, those of the jobs since then. Only the plan knows the rule.
+func (s *Step) begunSince(t *rollout.Target, start rollout.Start, newest string) []string {
+	var back *rollout.Job
+	versions := begunVersions(t)
 	for k := range t.Jobs {
-		switch job := &t.Jobs[k]; {
-		case job.Version == version && (last == nil || compareJobs(job, last) > 0):
-			last = job
-		case job.Version == start.Version && job.Run == "" && job.Status == rollout.JobSuccessful && (back == nil || compareJobs(job, back) > 0):
+		job := &t.Jobs[k]
+		if job.Version == start.Version && job.Run == "" && job.Status == rollout.JobSuccessful && (back == nil || compareJobs(job, back) > 0) {
 			back = job
 		}
 	}
-	if start.Version != current(t) || back == nil || last == nil || compareJobs(back, last) < 0 {
-		return false
+	if back == nil || start.Version != current(t) {
+		return versions
 	}
 	e, err := s.Plan.Explain(start.TargetID)
-	return err == nil && slices.ContainsFunc(e.Versions, func(v rollout.VersionExplanation) bool {
-		return v.Version == version && slices.ContainsFunc(v.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonRollbackTriggered })
-	})
+	if err != nil || !slices.ContainsFunc(e.Versions, func(v rollout.VersionExplanation) bool {
+		return v.Version == newest && slices.ContainsFunc(v.Rules, func(r rollout.RuleVerdict) bool { return r.Reason == rollout.ReasonRollbackTriggered })
+	}) {
+		return versions
+	}
+	since := *t
+	since.Jobs = slices.DeleteFunc(slices.Clone(t.Jobs), func(job rollout.Job) bool { return compareJobs(&job, back) < 0 })
+	return begunVersions(&since)
 }
 
 // older reports whether one version of a deployment comes before another one.

@@ -115,6 +115,7 @@ func TestRerunAfterAWayBackByHand(t *testing.T) {
 	}{
 		{"it is rejected", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v2", ok, 10), ran("v1", ok, 20)}, false, "v1", false},
 		{"it is rejected, and a newer one waits", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v2", ok, 10), ran("v1", ok, 20)}, true, "v1", false},
+		{"it is rejected, and came after another one that was newer than v1", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v1b", ok, 5), ran("v2", ok, 10), ran("v1", ok, 20)}, false, "v1", false},
 		{"it failed there", "ready", []rollout.Job{ran("v1", ok, 0), ran("v2", "failure", 10), ran("v1", ok, 20)}, false, "v1", false},
 		{"nothing denies it", "ready", []rollout.Job{ran("v1", ok, 0), ran("v2", ok, 10), ran("v1", ok, 20)}, false, "v2", true},
 		{"it is rejected, and nobody went back", "rejected", []rollout.Job{ran("v1", ok, 0), ran("v2", "cancelled", 10)}, false, "v1", true},
@@ -123,6 +124,7 @@ func TestRerunAfterAWayBackByHand(t *testing.T) {
 			w := webWorld(t, 1, rules)
 			s := w.Fleet
 			s.Versions[1].Status = row.status
+			s.Versions = append(s.Versions, version("web", "v1b", at(1, 8, 30)))
 			if row.newer {
 				own := version("web", "v3", at(1, 10, 30))
 				own.Status = rollout.VersionPaused
