@@ -39,9 +39,9 @@ import (
 //
 // The first trial runs the world as it is, with Pure if the fleet has a State. The others run it
 // with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job,
-// World.Approval and [Change].Do must not write to what two runs share. Each trial has its own
-// store: World.Store must be nil. The error is that of the first trial that fails; then the
-// prediction is empty.
+// World.Approval, World.Operator and [Change].Do must not write to what two runs share. Each trial
+// has its own store: World.Store must be nil. The error is that of the first trial that fails; then
+// the prediction is empty.
 func Forecast(ctx context.Context, world World, samples Samples, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
