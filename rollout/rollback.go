@@ -21,8 +21,8 @@ import (
 // OnVersionStatuses and OnFailureBudget look at the version, and take back all targets of the rule
 // that have or have begun it, also those where it succeeded, but not those that have begun a newer
 // one since, even if that failed: what is there now is of the newer one, so take that back as well.
-// Nor do those go further back that a rollback has brought to this version. They act for as long as
-// the version has the status or is over the budget; a target that went back before that was over
+// Nor do those go further back that a rollback has brought to this version. The two act for as long
+// as the version has the status or is over the budget; a target that went back before that was over
 // stays where it is.
 // To bring the version there again, override the rule. The targets of the override then start at
 // once, as far as the pools allow, because they had their turn in the curve before. A new version
