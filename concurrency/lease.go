@@ -85,6 +85,13 @@ type Record struct {
 	// the leases of the family's pools under which something was dispatched, or is about to be. The
 	// host claims its leases in the pools, adds them here, and dispatches only then, so a lease
 	// that is not listed was claimed but never used. Nil means that no list is kept.
+	//
+	// Planners that claim in different pools of a family change different records: this one alone
+	// lets one notice the other. The host reads it before those of the pools, or all at one moment,
+	// and adds to the list on condition that the record has not changed since. After a conflict it
+	// dispatches nothing and plans again, with the leases that are not listed as Keyless of [Pool]
+	// and Begins of [Candidate] set. It stores an empty list before the first claim. Leases that are
+	// gone may be left out. Where all records are one value, with one revision, no list is needed.
 	Confirmed []Confirmation `json:"confirmed,omitzero"`
 	// Begun is used only in the record of a pool with a [Rate]. It counts the members that began, in
 	// ascending order of the instants, as far back as the period of the rate was when the last one

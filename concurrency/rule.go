@@ -47,7 +47,9 @@ type Rule struct {
 	// too: with a count of 1, while one node of a zone is broken, new starts stay within that zone.
 	// A lease that was claimed but never used for a dispatch does not make its value active. For
 	// that distinction the host, after it wrote the records of the pools and before it dispatches,
-	// lists the leases in the record under the rule's own key: see Confirmed in [Record].
+	// lists the leases in the record under the rule's own key: see Confirmed in [Record]. Without
+	// that list two planners may make two values active at a time, because these have a record each
+	// and neither planner meets a conflict.
 	MaxActiveKeys Limit `json:"maxActiveKeys,omitzero"`
 	// SharedPool names a pool that all rules with this name share: members are united, leases
 	// counted together. If it is empty, the rule has a pool of its own. The name must not be the id
