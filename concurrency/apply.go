@@ -16,6 +16,11 @@ import (
 // that is cut off in between has claimed too much, never too little: the next plan finds the
 // holders, or [Record.Orphans] lists them.
 //
+// A lease that a start has already changes no record. So no write tells the host that it was given
+// back meanwhile, and that another resource may have the place. Where another planner can give it
+// back, the host writes that record as it is, on the same condition, or refuses at the dispatch a
+// token that is not that of a lease any more.
+//
 // Writing one by one is for a host whose candidates no other planner starts. If a later record is
 // refused because the stored one has changed, it releases the leases already written. Another
 // planner that starts the same candidate has the same leases, with the same tokens, and could be at

@@ -337,6 +337,50 @@ func TestI9AndI10(t *testing.T) {
 		string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
 
+// TestHeldStartsChangeNoRecord: the lease of a start that holds its slot may be given back, and the
+// place be another one's, before the host dispatches. Nothing is to be written, so the host asks for
+// the lease once more, in one of the ways that Apply tells.
+func TestHeldStartsChangeNoRecord(t *testing.T) {
+	holder, other := Holder{"n1", "app"}, Holder{"n2", "app"}
+	stored, err := NewRecord("p").Claim(Claim{Token: 1}, holder, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored.Revision = 1
+	plan := func(h Holder) (Snapshot, []Candidate, Result) {
+		s, candidates := Snapshot{Pools: []Pool{{Key: "p", Limit: Count(1), Total: 2, Record: stored}}}, []Candidate{{Resource: h.Resource, Group: h.Group, Needs: []int32{0}, Begins: true}}
+		r, err := Plan(s, candidates, epoch)
+		if err != nil || len(r.Admitted) != 1 {
+			t.Fatalf("%v, %v", r, err)
+		}
+		return s, candidates, r
+	}
+	s, candidates, held := plan(holder)
+	records, err := Apply(s, candidates, held.Admitted, epoch)
+	if err != nil || len(records) != 0 || held.Admitted[0].Reason != SlotHeld {
+		t.Fatalf("%v: %v, %v", held.Admitted, records, err)
+	}
+	if stored, err = stored.Release(holder, 1); err != nil {
+		t.Fatal(err)
+	}
+	stored.Revision++
+	again, waiting, free := plan(other)
+	if records, err = Apply(again, waiting, free.Admitted, epoch); err != nil || len(records) != 1 {
+		t.Fatalf("%v, %v", records, err)
+	}
+	stored = records[0]
+	stored.Revision++
+	if s.Pools[0].Record.Revision == stored.Revision {
+		t.Error("the record as it was read would be written")
+	}
+	if lease, ok := stored.Lease(holder); ok {
+		t.Errorf("a dispatch finds %v", lease)
+	}
+	if _, err := stored.Claim(held.Admitted[0].Claims[0], holder, epoch); !errors.Is(err, ErrConflict) {
+		t.Errorf("claimed once more: %v", err)
+	}
+}
+
 // TestRecordsOfAllPoolsAsOneValue: a store without transactions keeps the records of all pools in
 // one value, under one revision. Then a claim of several pools is one write.
 func TestRecordsOfAllPoolsAsOneValue(t *testing.T) {
