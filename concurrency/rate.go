@@ -22,6 +22,10 @@ import (
 // host needs no start log, because the [Record] of the pool remembers: see its Begun. A record that
 // is lost, or whose pool had no rate until now, knows of nothing before.
 //
+// A member begins at the instant that the host passes to [Apply], by a clock that may be set back.
+// Where the clocks of several hosts differ, the intervals that hold at most Limit are shorter than
+// PeriodSeconds by the greatest difference.
+//
 // (The RFC has no rates. Users of Karpenter ask for them in kubernetes-sigs/karpenter#1089.)
 type Rate struct {
 	// Limit is how many members may begin: a count of at least 1, or a percentage of the members,
