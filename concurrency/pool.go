@@ -113,8 +113,9 @@ type Candidate struct {
 	// Begins says that no work is going on under the leases that the candidate holds: they were
 	// claimed and nothing was dispatched, or they are left over from earlier starts. Such a
 	// candidate is a holder only in the pools of these leases; in its other pools it needs a place
-	// like any other. If Begins is false, a candidate that holds a lease in one pool is refused in
-	// none.
+	// like any other. If its lease makes no pool active in a Family, since it is among Keyless of
+	// the [Pool] or the allowance covers it, the candidate needs the key, too. If Begins is false, a
+	// candidate that holds a lease in one pool is refused in none.
 	Begins bool
 }
 
