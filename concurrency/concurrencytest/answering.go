@@ -62,7 +62,8 @@ func checkNames(ctx context.Context, b Backend) error {
 		long[1:] + "y",                               // another one, unless names are cut
 		"a\n", "a\nb", "a\tb", `a"b'c\d`, "a*b?c[d]", // what texts, lines and patterns give a meaning to
 		"a#b", "a&b", "a+b"} // what an address gives a meaning to
-	joints := []string{"/", ":", "|", ",", " ", "-", "_", "\n"}
+	// Every sign, and at last nothing.
+	joints := append(strings.Split(" !\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\t\n\x1f", ""), "")
 	if put(ctx, b, concurrency.Job{ID: "a\x00", Resource: "a\x00", Group: "a\x00", Status: "inProgress"}) == nil { // else it is refused, and not lost
 		names, joints = append(names, "a\x00"), append(joints, "\x00")
 	}

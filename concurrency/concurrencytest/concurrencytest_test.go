@@ -209,7 +209,7 @@ func TestKitFindsFaults(t *testing.T) {
 	if failed := concurrencytest.Failures(t.Context(), unfiltered); !slices.Contains(failed, "members") {
 		t.Errorf("a pool that is not known has every member: %v fail, want the case of the members", failed)
 	}
-	for _, by := range []string{"/", " ", "\x00"} {
+	for _, by := range []string{"", "/", "#", "\x1f", "\x00"} {
 		joined := func(ctx context.Context, pool string, m *concurrency.MemoryJobs) ([]concurrency.Holder, error) {
 			holders, err := m.Active(ctx, pool)
 			seen := map[string]bool{}
