@@ -55,7 +55,8 @@
 //	I12  If every holder ends, time passes and limits are at least 1, every candidate is admitted in
 //	     the end; with strict, in order among those that need the same pools.
 //	I13  In every half-open interval as long as the period of a Rate at most as many members begin
-//	     as its limit allows, whichever part of a plan is carried out, holders aside.
+//	     as its limit allows, whichever part of a plan is carried out, holders aside and resources
+//	     that were disrupted already.
 //
 // Waiting is never an error. Errors are for configuration and arguments that are wrong or contradict
 // one another ([FieldError]), for records that changed ([ErrConflict]), and for leases that were lost

@@ -85,7 +85,9 @@ type Refusal struct {
 // unknown. In a pool where it needs no place it reserves nothing.
 //
 // Only what was held before the batch makes a holder. A start is therefore safe to carry out
-// without any other start of the plan.
+// without any other start of the plan: it disrupts no further resource beyond the limits. But a
+// holder may come into a further pool above the limits, and then the other candidates of its
+// resource, which is disrupted already, may come in as well, even if the holder is left out.
 //
 // A refusal is not an error. If the input contradicts itself, or now is missing, Plan decides
 // nothing and returns one *[FieldError] per fault, joined; for candidates it returns only the first

@@ -330,6 +330,22 @@ func TestPlanRows(t *testing.T) {
 			return s
 		}().ask("n1", "fix", "nodes").ask("n2", "g", "nodes"),
 			[]string{"n1 slot_already_down", "n2 nodes:slot_full"}, "what is listed as unavailable is down and counts, whatever else is said of it"},
+		{"another group of a holder's resource, with the holder", newScene(ten(Count(1)), Pool{Key: "fleet", Limit: Count(9), Total: 10}).lease("nodes", "n1", "g", 0).lease("fleet", "n2", "g", 0).ask("n2", "g", "nodes").ask("n2", "h", "nodes"),
+			[]string{"n2 slot_held", "n2 slot_already_down"}, "the holder comes in above the limit, and its resource is disrupted already, whichever of the two is carried out"},
+		{"another group of a holder's resource, without it", newScene(ten(Count(1)), Pool{Key: "fleet", Limit: Count(9), Total: 10}).lease("nodes", "n1", "g", 0).lease("fleet", "n2", "g", 0).ask("n2", "h", "nodes"),
+			[]string{"n2 nodes:slot_full"}, "as long as the holder does not ask, nobody has come into the pool"},
+		{"zones, one lease forgiven begins", func() *scene {
+			s := zones(1)
+			s.Pools[1].QuarantineAllowance = Count(1)
+			return s.lease("a", "a1", "g", 0).lease("b", "b1", "g", 2*time.Hour).quarantined("b", "b1")
+		}().begins("b1", "g", "b"),
+			[]string{"b1 b:slot_keys_full"}, "a lease that the allowance covers makes no zone active, and by a start it would"},
+		{"zones, one lease forgiven goes on", func() *scene {
+			s := zones(1)
+			s.Pools[1].QuarantineAllowance = Count(1)
+			return s.lease("a", "a1", "g", 0).lease("b", "b1", "g", 2*time.Hour).quarantined("b", "b1")
+		}().ask("b1", "g", "b"),
+			[]string{"b1 slot_held"}, "a holder is never refused"},
 		{"zones, one lease forgiven and one claimed", func() *scene {
 			s := zones(1)
 			s.Pools[1].QuarantineAllowance, s.Pools[1].Keyless = Count(1), []Holder{{"b1", "h"}}
