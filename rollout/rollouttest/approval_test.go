@@ -63,6 +63,7 @@ func TestApprovals(t *testing.T) {
 		{"one has approved before: one is asked", two, after, func(w *rollouttest.World) {
 			w.Fleet.Approvals = []rollout.Approval{{Version: "v2", Deployment: "web", Environment: "prod", By: "ann", Status: rollout.Approved, At: at(1, 8, 0)}}
 		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},
+		{"of two rules the one that wants more people counts", two + `,{"id":"ok too","anyApproval":{"minApprovals":1}}`, after, nil, []string{"09:00 v2 1", "09:00 v2 2"}, []string{"09:30 v2", "09:30 v2"}},
 		{"what was there before nine in the morning", one, after, func(w *rollouttest.World) { w.Start = at(1, 12, 0) }, []string{"12:00 v2 1"}, []string{"12:30 v2", "12:30 v2"}},
 		{"not before staging has proved it", one, after, withStaging, []string{"09:23 v2 1"}, []string{"09:53 v2", "09:53 v2"}},
 		{"not while it is paused", one, after, func(w *rollouttest.World) {

@@ -135,7 +135,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		return drawn[chance.Draw(f.seed, uint64(trial), start.Run, len(drawn))]
 	}
 	approval := world.Approval
-	if approval != nil || len(f.samples.Approvals) > 0 {
+	if len(f.samples.Approvals) > 0 {
 		world.Approval = func(request ApprovalRequest) (Answer, bool) {
 			drawn := f.samples.Approvals[request.Environment]
 			switch {

@@ -63,7 +63,7 @@ func (r *running) operate(plan *rollout.Plan) error {
 				continue
 			}
 			for _, on := range b.On {
-				if on.Kind == rollout.OnOperator && on.Group != "" {
+				if on.Kind == rollout.OnOperator {
 					failed[execution{on.Group, on.Resource}] = b.Data.Names
 				}
 			}
