@@ -3,7 +3,9 @@ package rollout
 import (
 	"cmp"
 	"strings"
+	"time"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/runid"
 )
 
@@ -91,6 +93,15 @@ func listingOf(jobs []Job) jobOrder {
 	return noOrder
 }
 
+// completed returns when a job was completed, zero if the host does not say: an instant that is not set
+// may look like several in other zones.
+func completed(job *Job) time.Time {
+	if instant.Unset(job.CompletedAt) {
+		return time.Time{}
+	}
+	return job.CompletedAt
+}
+
 // newer orders jobs, the newest first. Of jobs of one instant a rollback is the newest, because it
 // answers another job. The rest are ordered by their run ids, see [runid.Compare], and without these
 // by everything else, so that the order of the input does not matter.
@@ -107,6 +118,6 @@ func newer(a, b *Job) int {
 	if c := runid.Compare(b.Run, a.Run); c != 0 {
 		return c
 	}
-	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), b.CompletedAt.Compare(a.CompletedAt),
+	return cmp.Or(strings.Compare(b.Version, a.Version), strings.Compare(string(b.Status), string(a.Status)), completed(b).Compare(completed(a)),
 		strings.Compare(string(b.Verification), string(a.Verification)))
 }

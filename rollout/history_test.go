@@ -75,3 +75,24 @@ func TestHistory(t *testing.T) {
 		}
 	}
 }
+
+// TestUnsetEndsAreAlike: of jobs of one instant that a host does not tell apart, the order does not
+// depend on how it writes that their end is unknown. (Found by TestI1OrderOfInput, -rapid.seed=262626:
+// a version was over its failure budget or not, as the zones had it.)
+func TestUnsetEndsAreAlike(t *testing.T) {
+	t.Parallel()
+	passed := Job{Version: "v1", Status: JobSuccessful, CreatedAt: time.Unix(0, 0), Verification: VerificationPassed}
+	failed := Job{Version: "v1", Status: JobSuccessful, CreatedAt: time.Unix(0, 0), Verification: VerificationFailed}
+	for _, unset := range []time.Time{{}, time.Time{}.Add(-time.Hour), time.Time{}.In(time.FixedZone("", 3600))} {
+		for _, other := range []time.Time{{}, time.Time{}.Add(-2 * time.Hour)} {
+			passed.CompletedAt, failed.CompletedAt = unset, other
+			if newer(&passed, &failed) >= 0 || newer(&failed, &passed) <= 0 {
+				t.Errorf("with the ends %v and %v the job that passed is not the newer one", unset, other)
+			}
+		}
+	}
+	passed.CompletedAt, failed.CompletedAt = time.Unix(1, 0), time.Unix(2, 0)
+	if newer(&failed, &passed) >= 0 {
+		t.Error("what ended later is not the newer one")
+	}
+}

@@ -3,11 +3,9 @@ package rollout
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -25,10 +23,7 @@ func (t *target) inProgress() string {
 // inUTC returns the job as it is told, the same whatever zone the host writes its instants in.
 func (j Job) inUTC() Job {
 	j.CreatedAt = j.CreatedAt.UTC()
-	if instant.Unset(j.CompletedAt) {
-		j.CompletedAt = time.Time{}
-	}
-	j.CompletedAt = j.CompletedAt.UTC()
+	j.CompletedAt = completed(&j).UTC()
 	return j
 }
 

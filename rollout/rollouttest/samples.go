@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tranche-dev/tranche/internal/instant"
 	"github.com/tranche-dev/tranche/rollout"
 )
 
@@ -30,7 +31,7 @@ func SamplesOf(snapshots ...rollout.Snapshot) Samples {
 				}
 				switch {
 				case !job.Status.Terminal(), job.Status == rollout.JobCancelled, job.Status == rollout.JobSkipped:
-				case job.CompletedAt.IsZero(), job.CreatedAt.IsZero(), o.After < 0:
+				case instant.Unset(job.CompletedAt), instant.Unset(job.CreatedAt), o.After < 0:
 				case o.Verification != "" && !o.decides():
 				default:
 					samples.Jobs[t.Deployment] = append(samples.Jobs[t.Deployment], o)
