@@ -20,6 +20,7 @@ type Halt struct {
 	Group    string    // with Resource, which execution
 	Resource string    // id
 	Members  []string  // deployments of the members that failed, ascending; see Decision for one that fails later
+	InVain   string    // why no retry of them helps, such as that they went back; empty: one may
 	Number   int       // from 1: how often the execution has halted since the start of the world
 	At       time.Time // since when it halts, as far as the world knows
 }
@@ -34,10 +35,16 @@ type Decision struct {
 	Kind bracket.CommandKind `json:"kind,omitempty"`
 }
 
-// RetryAfter returns a function for World.Operator: whatever failed is tried again after that time,
-// so many times for each execution.
+// RetryAfter returns a function for World.Operator: whatever failed is tried again after that time, or
+// skipped where no retry helps, so many times for each execution.
 func RetryAfter(d time.Duration, times int) func(Halt) (Decision, bool) {
-	return func(halt Halt) (Decision, bool) { return Decision{After: d}, halt.Number <= times }
+	return func(halt Halt) (Decision, bool) {
+		decision := Decision{After: d, Kind: bracket.Retry}
+		if halt.InVain != "" {
+			decision.Kind = bracket.Skip
+		}
+		return decision, halt.Number <= times
+	}
 }
 
 // halted is an execution that has halted, now or before.
@@ -56,7 +63,7 @@ func (r *running) operate(plan *rollout.Plan) error {
 	if r.Operator == nil {
 		return nil
 	}
-	failed := map[execution][]string{}
+	failed := map[execution]*rollout.Data{}
 	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
 			if b.Reason != rollout.Reason(bracket.ReasonFailedHolding) {
@@ -64,13 +71,14 @@ func (r *running) operate(plan *rollout.Plan) error {
 			}
 			for _, on := range b.On {
 				if on.Kind == rollout.OnOperator {
-					failed[execution{on.Group, on.Resource}] = b.Data.Names
+					failed[execution{on.Group, on.Resource}] = b.Data
 				}
 			}
 		}
 	}
 	for x, own := range r.halts {
-		maps.DeleteFunc(own.known, func(member string, _ bool) bool { return !slices.Contains(failed[x], member) }) // it has gone on
+		data := failed[x]
+		maps.DeleteFunc(own.known, func(member string, _ bool) bool { return data == nil || !slices.Contains(data.Names, member) }) // it has gone on
 	}
 	for _, x := range slices.SortedFunc(maps.Keys(failed), func(a, b execution) int {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource))
@@ -80,7 +88,7 @@ func (r *running) operate(plan *rollout.Plan) error {
 			own = &halted{known: map[string]bool{}}
 			r.halts[x] = own
 		}
-		members := slices.Sorted(slices.Values(failed[x]))
+		members := slices.Sorted(slices.Values(failed[x].Names))
 		later := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return own.known[member] })
 		if len(later) == 0 {
 			continue
@@ -95,7 +103,7 @@ func (r *running) operate(plan *rollout.Plan) error {
 			r.command(own, later)
 		default: // of those that were known, the command has let none go on
 			own.times++
-			if err := r.decide(own, Halt{Group: x.group, Resource: x.resource, Members: members, Number: own.times, At: plan.Now}); err != nil {
+			if err := r.decide(own, Halt{Group: x.group, Resource: x.resource, Members: members, InVain: failed[x].Detail, Number: own.times, At: plan.Now}); err != nil {
 				return err
 			}
 		}

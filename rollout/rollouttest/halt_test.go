@@ -235,6 +235,10 @@ func TestDrawnHalts(t *testing.T) {
 				return rollouttest.Decision{}, false
 			}
 			decision := rollouttest.Decision{After: delay[h.Number%2], Kind: kinds[(h.Number+len(h.Members))%4]}
+			if h.InVain != "" && decision.Kind != bracket.Resolve && decision.Kind != bracket.Abandon {
+				decision.Kind = bracket.Skip
+				seen["in vain"]++
+			}
 			own := bracket.Command{Kind: decision.Kind, Group: h.Group, Resource: h.Resource, At: h.At.Add(decision.After), ID: fmt.Sprint(h.Group, h.Resource, h.Number)}
 			if own.Kind == "" {
 				own.Kind = bracket.Retry
@@ -280,5 +284,47 @@ func TestDrawnHalts(t *testing.T) {
 		if diff := cmp.Diff(happened(want), happened(got)); diff != "" {
 			t.Fatalf("an operator decides, and it is known what (-known +asked):\n%s\n%s\n%v", diff, text, decided)
 		}
-	}, "retry", "skip", "resolve", "abandon", "failed later")
+	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later")
+}
+
+// TestHaltInVain: what went back after its failure is not tried again by any command, so it is skipped,
+// and the node is uncordoned. (Found by TestDrawnHalts, -rapid.seed=623265: it was retried, which does
+// not apply, and halted for ever.)
+func TestHaltInVain(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 1)
+	policies := w.Policies.Policies()
+	for k := range policies[0].Rules {
+		if own := policies[0].Rules[k].DeploymentBracket; own != nil {
+			own.OnMemberFailure = bracket.RollbackMember
+		}
+	}
+	set, err := rollout.Compile(policies, newCompiler(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Policies = set
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		if start.Deployment == kubelet && start.Purpose == rollout.PurposeDeploy {
+			return rollouttest.Outcome{After: minutes(3), Status: rollout.JobFailure}
+		}
+		return rollouttest.Outcome{After: minutes(3)}
+	}
+	var halts []rollouttest.Halt
+	w.Operator = func(h rollouttest.Halt) (rollouttest.Decision, bool) {
+		halts = append(halts, h)
+		return rollouttest.RetryAfter(minutes(10), 1)(h)
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(halts) != 1 || !slices.Equal(halts[0].Members, []string{kubelet}) || halts[0].InVain == "" {
+		t.Errorf("asked about %+v", halts)
+	}
+	said := slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Note == "operator: skip on node-0 "+kubelet })
+	ran := slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.End && e.Deployment == uncordon })
+	if !said || !ran || len(timeline.Diagnostics) > 0 {
+		t.Errorf("%s", timeline)
+	}
 }
