@@ -204,8 +204,6 @@ func (r *running) ask(request ApprovalRequest, own *requests) error {
 	a := rollout.Approval{Version: request.Version, Deployment: request.Deployment, Environment: request.Environment, By: by, Status: rollout.Approved, At: at}
 	if answer.Reject {
 		a.Status = rollout.Rejected
-	}
-	if answer.Reject {
 		own.vain++
 	} else {
 		own.open++
@@ -226,6 +224,5 @@ func (r *running) answered(change Change) {
 	if change.At.After(lastInstant()) {
 		return
 	}
-	k, _ := slices.BinarySearchFunc(r.arrivals, change.At, func(c Change, at time.Time) int { return cmp.Or(c.At.Compare(at), -1) })
-	r.arrivals = slices.Insert(r.arrivals, k, change)
+	r.arrivals = insertBehind(r.arrivals, change, func(c Change) time.Time { return c.At })
 }

@@ -208,6 +208,25 @@ func happened(t rollouttest.Timeline) []rollouttest.Entry {
 	return slices.DeleteFunc(slices.Clone(t.Entries), func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Arrival })
 }
 
+// played runs a drawn world.
+func played(t *rapid.T, w rollouttest.World, text string) rollouttest.Timeline {
+	t.Helper()
+	timeline, err := w.Run(context.Background())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return timeline
+}
+
+// sameIfKnown checks that a world in which people answer, of which the timeline is given, is the one in
+// which it is known from the start what they will say.
+func sameIfKnown(t *rapid.T, known rollouttest.World, asked rollouttest.Timeline, text string) {
+	t.Helper()
+	if diff := cmp.Diff(happened(played(t, known, text)), happened(asked)); diff != "" {
+		t.Fatalf("people answer, and it is known what they will say (-known +asked):\n%s\n%s", diff, text)
+	}
+}
+
 func backwards[T any](list []T) []T {
 	list = slices.Clone(list)
 	slices.Reverse(list)

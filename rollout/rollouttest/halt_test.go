@@ -1,7 +1,6 @@
 package rollouttest_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -255,10 +254,7 @@ func TestDrawnHalts(t *testing.T) {
 			}
 			return decision, true
 		}
-		got, err := asking.Run(context.Background())
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
+		got := played(t, asking, text)
 		for resource := range halting(got) {
 			if !undecided[resource] && !got.CutOff {
 				t.Fatalf("%s halts at the end, and nobody was asked\n%s\n%s", resource, got, text)
@@ -277,13 +273,7 @@ func TestDrawnHalts(t *testing.T) {
 			}
 		}
 		w.Fleet.Commands = append(slices.Clone(w.Fleet.Commands), decided...)
-		want, err := w.Run(context.Background())
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
-		if diff := cmp.Diff(happened(want), happened(got)); diff != "" {
-			t.Fatalf("an operator decides, and it is known what (-known +asked):\n%s\n%s\n%v", diff, text, decided)
-		}
+		sameIfKnown(t, w, got, fmt.Sprintf("%s\n%v", text, decided))
 	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later")
 }
 

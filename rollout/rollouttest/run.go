@@ -234,8 +234,13 @@ func (r *running) await(e ending) {
 	if e.at.After(lastInstant()) {
 		return
 	}
-	k, _ := slices.BinarySearchFunc(r.ends, e.at, func(e ending, at time.Time) int { return cmp.Or(e.at.Compare(at), -1) })
-	r.ends = slices.Insert(r.ends, k, e)
+	r.ends = insertBehind(r.ends, e, func(e ending) time.Time { return e.at })
+}
+
+// insertBehind puts what happens at an instant into a list by time, behind all of the same instant.
+func insertBehind[T any](list []T, one T, at func(T) time.Time) []T {
+	k, _ := slices.BinarySearchFunc(list, at(one), func(other T, instant time.Time) int { return cmp.Or(at(other).Compare(instant), -1) })
+	return slices.Insert(list, k, one)
 }
 
 // lastInstant is the last one at which there can be a plan.
