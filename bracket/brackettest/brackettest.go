@@ -1,5 +1,6 @@
 // Package brackettest tests implementations of bracket.Store: call [Run] with a function that
-// returns an empty store. [FaultStore] injects faults into another store, for tests of code that
+// returns an empty store. [History] checks what several clients were told while servers were
+// killed or connections cut. [FaultStore] injects faults into another store, for tests of code that
 // uses stores.
 package brackettest
 
@@ -20,7 +21,8 @@ import (
 // Run sees only the store that newStore returns. One that keeps its writers apart by a lock within
 // the process passes, and yet two processes would overwrite each other's records. If planners of
 // several processes are to share the storage, test that too: return a store that passes each call on
-// to one of several clients in turn, which have nothing but the storage in common.
+// to one of several clients in turn, which have nothing but the storage in common. What goes wrong
+// only while servers fail is for a [History] to find.
 //
 // One case saves 10,000 records one by one, so a store that writes all its records with every save
 // takes minutes. The last case draws random calls with pgregory.net/rapid: -rapid.checks sets the

@@ -2,8 +2,10 @@ package brackettest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +23,31 @@ func ExampleRun() {
 		brackettest.Run(t, func(*testing.T) bracket.Store { return new(bracket.MemoryStore) })
 	}
 	_ = test
+}
+
+// Two processes share a storage; each is a client. In a real test, servers and connections are
+// killed meanwhile, and each client is one of a process of its own.
+func ExampleHistory() {
+	ctx, storage := context.Background(), new(bracket.MemoryStore)
+	var history brackettest.History
+	var processes sync.WaitGroup
+	for p := range 2 {
+		client := history.Record(storage) // in a real test: a client with a connection of its own
+		processes.Go(func() {
+			for i := range 100 {
+				_, revision, err := client.Load(ctx, "slots")
+				if err != nil && !errors.Is(err, bracket.ErrNotFound) {
+					continue // the server is away
+				}
+				// Whether this is lost or refused shows in what later calls return.
+				_, _ = client.Save(ctx, "slots", fmt.Appendf(nil, "%d by %d", i, p), revision)
+			}
+		})
+	}
+	processes.Wait()
+	fmt.Println(history.Check())
+	// Output:
+	// <nil>
 }
 
 // A planner is stopped before each of its writes in turn. Whatever it had saved by then, the next

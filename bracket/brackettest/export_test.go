@@ -35,3 +35,30 @@ func Disagrees(t *testing.T, store bracket.Store) bool {
 	t.Helper()
 	return testkit.FailsAtRandom(t, func(t testing.TB) { agrees(t, store) })
 }
+
+// Recorded is one call of a history, as a test writes it down.
+type Recorded struct {
+	Client     int
+	Method     string
+	Value      string
+	Replaced   int64 // what a Save or Delete was given
+	Revision   int64 // what a Save or Load returned
+	Err        error
+	Begin, End int // End 0: it has not returned
+}
+
+// HistoryOf returns the history of calls on one key.
+func HistoryOf(calls ...Recorded) *History {
+	h := new(History)
+	for _, r := range calls {
+		c := &call{client: r.Client, method: r.Method, key: "k", value: r.Value, replaced: r.Replaced, revision: r.Revision, err: r.Err, begin: r.Begin, end: r.End, effective: r.End}
+		if r.End == 0 {
+			c.end = never
+		}
+		if r.End == 0 || r.Err != nil {
+			c.effective = never
+		}
+		h.calls = append(h.calls, c)
+	}
+	return h
+}

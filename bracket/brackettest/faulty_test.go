@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"regexp"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -410,6 +411,85 @@ func (n *naive) List(ctx context.Context, prefix string) ([]bracket.Entry, error
 		return list, errOwn
 	}
 	return list, nil
+}
+
+// hasty is a store that is right as long as nobody calls it at the same time.
+type hasty struct {
+	bracket.MemoryStore
+	halves bool // a load reads the value, and then the revision
+	after  bool // a save reads the revision after it has written
+	impede bool // a save conflicts with whatever is under way, of any key
+	twice  bool // every fifth save is sent again, and the second answer is returned
+	saves  atomic.Int64
+	busy   atomic.Bool
+}
+
+// pause lets the others go on until somebody has replaced a revision, or nobody does.
+func (h *hasty) pause(ctx context.Context, key string, revision int64) (now int64) {
+	for range 200 {
+		if _, now, _ = h.MemoryStore.Load(ctx, key); now != revision {
+			break
+		}
+		runtime.Gosched()
+	}
+	return now
+}
+
+func (h *hasty) Load(ctx context.Context, key string) ([]byte, int64, error) {
+	value, revision, err := h.MemoryStore.Load(ctx, key)
+	if now := revision; h.halves && err == nil {
+		if now = h.pause(ctx, key, revision); now > 0 {
+			revision = now
+		}
+	}
+	return value, revision, err
+}
+
+func (h *hasty) Save(ctx context.Context, key string, value []byte, revision int64) (int64, error) {
+	if h.impede {
+		if !h.busy.CompareAndSwap(false, true) {
+			return 0, bracket.ErrConflict
+		}
+		defer h.busy.Store(false)
+		runtime.Gosched()
+	}
+	next, err := h.MemoryStore.Save(ctx, key, value, revision)
+	if h.twice && h.saves.Add(1)%5 == 0 {
+		next, err = h.MemoryStore.Save(ctx, key, value, revision)
+	}
+	if h.after && err == nil {
+		if now := h.pause(ctx, key, next); now > 0 {
+			next = now
+		}
+	}
+	return next, err
+}
+
+// TestKitFindsHaste: mistakes that only calls at once bring to light.
+func TestKitFindsHaste(t *testing.T) {
+	const name = "calls at once have one order"
+	for mistake, store := range map[string]func() bracket.Store{
+		"reads a value and a revision one after the other": func() bracket.Store { return &hasty{halves: true} },
+		"returns the revision that is there afterwards":    func() bracket.Store { return &hasty{after: true} },
+		"conflicts with saves of other keys":               func() bracket.Store { return &hasty{impede: true} },
+		"repeats a save whose answer it lost":              func() bracket.Store { return &hasty{twice: true} },
+		"looks first and writes afterwards":                func() bracket.Store { return &careless{check: true} },
+		"deletes whatever the revision":                    func() bracket.Store { return &careless{deletes: true} },
+		"tells a list with the values before":              func() bracket.Store { return &naive{torn: true} },
+		"fails":                                            func() bracket.Store { return &naive{vague: true} },
+		"fails to list":                                    func() bracket.Store { return &naive{partial: true} },
+	} {
+		found := false
+		for n := 0; n < 50 && !found; n++ { // who calls when is for the scheduler to decide
+			found = brackettest.Fails(t, name, store())
+		}
+		if !found {
+			t.Errorf("a store that %s is not found by %q", mistake, name)
+		}
+	}
+	if brackettest.Fails(t, name, &hasty{}) {
+		t.Errorf("%q finds a mistake where there is none", name)
+	}
 }
 
 // TestKitFindsFaults: a kit that accepts everything proves nothing. Each mistake must be found by

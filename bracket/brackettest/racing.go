@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/tranche-dev/tranche/bracket"
@@ -68,6 +69,26 @@ var racing = []promise{
 			}
 		}
 	}},
+	{"calls at once have one order", "a value with the revision of another one, or a conflict with nobody, misleads every later decision", func(c *client) {
+		const workers, turns = 4, 40
+		var history History
+		var group sync.WaitGroup
+		for w := range workers {
+			store := history.Record(c.store)
+			group.Go(func() {
+				for i := range turns {
+					if err := turn(store, fmt.Sprint("k", (i/3+w)%2), fmt.Sprint(w, "/", i), i+w); err != nil {
+						c.Error(err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		if err := history.Check(); err != nil {
+			c.Error(err)
+		}
+	}},
 	{"revisions grow across delete, whoever deletes and creates", "a revision that was taken before others were done with the key may be older than theirs", func(c *client) {
 		// Only the writer that created the key deletes it. So no other writer can create the key
 		// between a creation and its answer, and every revision answered before is older.
@@ -113,4 +134,36 @@ var racing = []promise{
 			c.Errorf("nobody ever created the key")
 		}
 	}},
+}
+
+// turn is one turn of a worker: it reads a key, by Load or by List, and replaces, creates or
+// deletes what it found.
+func turn(store bracket.Store, key, value string, i int) error {
+	ctx := context.Background()
+	_, revision, err := store.Load(ctx, key)
+	if err != nil && !errors.Is(err, bracket.ErrNotFound) {
+		return fmt.Errorf("Load(%q): %w", key, err)
+	}
+	if i%4 == 0 {
+		entries, err := store.List(ctx, "k")
+		if err != nil {
+			return fmt.Errorf("List: %w", err)
+		}
+		for _, e := range entries {
+			if e.Key == key {
+				revision = e.Revision
+			}
+		}
+	}
+	runtime.Gosched() // a store in memory waits for nothing: others would come only between turns
+	if i%5 == 0 && revision > 0 {
+		if err := store.Delete(ctx, key, revision); err != nil && !errors.Is(err, bracket.ErrConflict) && !errors.Is(err, bracket.ErrNotFound) {
+			return fmt.Errorf("Delete(%q, revision %d): %w", key, revision, err)
+		}
+		return nil
+	}
+	if _, err := store.Save(ctx, key, []byte(value), revision); err != nil && !errors.Is(err, bracket.ErrConflict) {
+		return fmt.Errorf("Save(%q, revision %d): %w", key, revision, err)
+	}
+	return nil
 }

@@ -96,9 +96,21 @@ func TestSchedules(t *testing.T) {
 	controllertest.RunSchedules(t, driver(sharedMember(t)), *schedules, *firstSeed)
 }
 
-// TestSchedulesWhileMembersCrash kills the members of a cluster too, one at a time, with the leader
-// among them. The other two go on.
-func TestSchedulesWhileMembersCrash(t *testing.T) {
+// TestHistory: one order of the writes explains what each of four clients was told while its
+// network failed.
+func TestHistory(t *testing.T) {
+	controllertest.RunHistory(t, driver(sharedMember(t)), *firstSeed)
+}
+
+// TestHistoryWhileMembersCrash: and it does so across elections.
+func TestHistoryWhileMembersCrash(t *testing.T) {
+	if tally := controllertest.RunHistory(t, crashing(t), *firstSeed); tally.Count("disturbed") == 0 {
+		t.Error("no member was ever killed")
+	}
+}
+
+// crashing is a cluster of three of which one member at a time is killed and comes back.
+func crashing(t *testing.T) controllertest.Driver {
 	members := newCluster(t, 3)
 	d := driver(members...)
 	random := rand.New(rand.NewPCG(*firstSeed, 3))
@@ -108,6 +120,13 @@ func TestSchedulesWhileMembersCrash(t *testing.T) {
 		time.Sleep(time.Duration(random.IntN(1000)) * time.Millisecond)
 		return m.start()
 	}
+	return d
+}
+
+// TestSchedulesWhileMembersCrash kills the members of a cluster too, one at a time, with the leader
+// among them. The other two go on.
+func TestSchedulesWhileMembersCrash(t *testing.T) {
+	d := crashing(t)
 	tally := controllertest.RunSchedules(t, d, max(2, *schedules/10), *firstSeed)
 	if tally.Count("disturbed") == 0 {
 		t.Error("no member was ever killed")

@@ -81,9 +81,21 @@ func TestSchedules(t *testing.T) {
 	controllertest.RunSchedules(t, driver(sharedServer(t)), *schedules, *firstSeed)
 }
 
-// TestSchedulesWhileTheServerCrashes kills the server too. What it had confirmed is there when it
-// has recovered.
-func TestSchedulesWhileTheServerCrashes(t *testing.T) {
+// TestHistory: one order of the writes explains what each of four clients was told while its
+// network failed.
+func TestHistory(t *testing.T) {
+	controllertest.RunHistory(t, driver(sharedServer(t)), *firstSeed)
+}
+
+// TestHistoryWhileTheServerCrashes: and it does so across recoveries.
+func TestHistoryWhileTheServerCrashes(t *testing.T) {
+	if tally := controllertest.RunHistory(t, crashing(t), *firstSeed); tally.Count("disturbed") == 0 {
+		t.Error("the server was never killed")
+	}
+}
+
+// crashing is a server that is killed, and recovers.
+func crashing(t *testing.T) controllertest.Driver {
 	s, err := newServer(false)
 	require(t, err)
 	t.Cleanup(s.stop)
@@ -92,7 +104,13 @@ func TestSchedulesWhileTheServerCrashes(t *testing.T) {
 		s.kill()
 		return s.start()
 	}
-	tally := controllertest.RunSchedules(t, d, max(2, *schedules/10), *firstSeed)
+	return d
+}
+
+// TestSchedulesWhileTheServerCrashes kills the server too. What it had confirmed is there when it
+// has recovered.
+func TestSchedulesWhileTheServerCrashes(t *testing.T) {
+	tally := controllertest.RunSchedules(t, crashing(t), max(2, *schedules/10), *firstSeed)
 	if tally.Count("disturbed") == 0 {
 		t.Error("the server was never killed")
 	}

@@ -50,6 +50,15 @@ func TestReferenceSchedules(t *testing.T) {
 	}
 }
 
+func TestReferenceHistory(t *testing.T) {
+	tally := RunHistory(t, reference(t), 1)
+	for _, want := range []string{"stalled", "deaf", "cut"} {
+		if tally.Count(want) == 0 {
+			t.Errorf("the network was never %s", want)
+		}
+	}
+}
+
 // TestMistakesAreFound: tests that accept everything prove nothing. Each mistake is one that an
 // adapter can make.
 func TestMistakesAreFound(t *testing.T) {
@@ -67,6 +76,9 @@ func TestMistakesAreFound(t *testing.T) {
 		{"rounded", "TestReferenceHost/jobs", "instants are rounded to microseconds"},
 		{"half", "TestReferenceHost/half_an_answer,_no_list", "what arrived before the connection was cut is taken for all"},
 		{"lost", "TestReferenceHost/crashes_after_every_write", "every third save is answered and not kept"},
+		{"blind", "TestReferenceHistory", "revisions are not compared when a record is saved"},
+		{"lost", "TestReferenceHistory", "every third save is answered and not kept"},
+		{"again", "TestReferenceHistory", "a save whose answer was lost is sent again, and conflicts with itself"},
 	} {
 		t.Run(row.mistake+" "+row.run, func(t *testing.T) {
 			t.Parallel()
@@ -292,6 +304,10 @@ func (r *remote) ask(ctx context.Context, q Question) (Answer, error) {
 	mistake := os.Getenv(mistakeVariable)
 	if err != nil && a.Text == "" && q.Call == "list" && mistake == "half" {
 		return Answer{Entries: make([]bracket.Entry, 1)}, nil
+	}
+	for n := 0; err != nil && a.Text == "" && q.Call == "save" && mistake == "again" && n < 100; n++ {
+		time.Sleep(10 * time.Millisecond)
+		a, err = r.try(context.WithoutCancel(ctx), q)
 	}
 	return a, err
 }
