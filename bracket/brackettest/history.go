@@ -54,7 +54,7 @@ func (c *call) String() string {
 	text += fmt.Sprint(") of client ", c.client)
 	switch {
 	case c.end == never:
-		return text + ", which has not returned"
+		return text + ": no answer yet"
 	case c.method == "List":
 		return text
 	case c.err != nil:
@@ -213,7 +213,7 @@ func (k *keyHistory) check() []error {
 func (k *keyHistory) order() {
 	writers := make(map[int64]*call)
 	k.told = make(map[int64]int)
-	revisions := make(map[int64]bool)  // that anybody was told, or gave with success
+	revisions := make(map[int64]bool)  // that anybody was told, or deleted
 	values := make(map[int64]string)   // what was read
 	perhaps := make(map[int64][]*call) // saves of unknown outcome, by what they would replace
 	tell := func(c *call) {
@@ -238,9 +238,6 @@ func (k *keyHistory) order() {
 		default:
 			tell(c)
 			writers[c.revision] = c
-			if c.replaced != 0 {
-				revisions[c.replaced] = true
-			}
 		}
 	}
 	deleters := make(map[int64]*call) // for sure, or else the first that may have done it
@@ -324,7 +321,7 @@ func (k *keyHistory) bound() {
 		if s.revision == 0 {
 			s.absent++
 		} else if k.told[s.revision] < s.earliest {
-			k.fault("revision %d was read before %v can have taken effect", s.revision, s.writer)
+			k.fault("revision %d was read before it can have been written, by %v", s.revision, s.writer)
 		}
 	}
 	over := never
@@ -374,9 +371,6 @@ func (k *keyHistory) refusals() {
 		if c.end == never || !conflict && !errors.Is(c.err, bracket.ErrNotFound) {
 			continue
 		}
-		if told, ok := k.told[c.replaced]; c.replaced != 0 && (!ok || told > c.begin) {
-			continue // nobody had been told this revision
-		}
 		from, to := k.first(c.begin), k.last(c.end)
 		absent := k.absences(from, to)
 		switch {
@@ -388,7 +382,7 @@ func (k *keyHistory) refusals() {
 			if k.states[from].revision == c.replaced && from == to && !k.later(k.saves, c.end) && !k.later(k.deletes, c.end) {
 				k.fault("%v, though that was the stored revision", c)
 			}
-		case absent == 0 && !k.later(k.deletes, c.end) && c.replaced != 0:
+		case absent == 0 && !k.later(k.deletes, c.end):
 			k.fault("%v, though the key was there", c)
 		}
 	}

@@ -46,7 +46,7 @@ func explained(calls []brackettest.Recorded) bool {
 	numbers = slices.Compact(numbers)
 	refused := func(c brackettest.Recorded, s state) bool { // whether a state is a reason to refuse
 		if errors.Is(c.Err, bracket.ErrNotFound) {
-			return s.revision == 0 && c.Replaced != s.revision
+			return s.revision == 0
 		}
 		return s.revision != c.Replaced
 	}
@@ -384,7 +384,9 @@ func TestHistoryContradictions(t *testing.T) {
 		{"one of unknown outcome, but of another value", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), errLost), load(1, 2, "c", 5, 6)},
 			`nobody wrote revision 2, which comes after revision 1; or who did was told that it failed`},
 		{"one of unknown outcome cannot be read before it began", []brackettest.Recorded{first, load(1, 2, "b", 3, 4), but(save(2, 1, 0, "b", 5, 6), errLost)},
-			`revision 2 was read before Save("k", revision 1) of client 2: the answer is lost can have taken effect`},
+			`revision 2 was read before it can have been written, by Save("k", revision 1) of client 2: the answer is lost`},
+		{"nor one that has not returned", []brackettest.Recorded{first, load(1, 2, "b", 3, 4), save(2, 1, 0, "b", 5, 0)},
+			`revision 2 was read before it can have been written, by Save("k", revision 1) of client 2: no answer yet`},
 		{"a conflict with nobody", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), bracket.ErrConflict), save(1, 1, 2, "c", 5, 6)},
 			`Save("k", revision 1) of client 2: bracket: value changed since it was read, though that was the stored revision`},
 		{"a conflict with a save that was under way", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 5), bracket.ErrConflict), save(1, 1, 2, "c", 4, 6)}, ""},
@@ -404,6 +406,26 @@ func TestHistoryContradictions(t *testing.T) {
 		{"of two deletes one is lost", []brackettest.Recorded{first, but(remove(1, 1, 3, 5), errLost), remove(2, 1, 4, 6)}, ""},
 		{"a delete of unknown outcome, and a creation", []brackettest.Recorded{first, but(remove(1, 1, 3, 4), errLost), save(2, 0, 2, "b", 5, 6)}, ""},
 		{"a delete of unknown outcome that had none", []brackettest.Recorded{first, but(remove(1, 1, 3, 4), errLost), save(2, 1, 2, "b", 5, 6)}, ""},
+		{"a delete of what nobody wrote", []brackettest.Recorded{first, remove(2, 7, 3, 4)},
+			`nobody wrote revision 7, which comes after revision 1; or who did was told that it failed`},
+		{"a save over what nobody wrote", []brackettest.Recorded{first, save(2, 7, 8, "b", 3, 4)},
+			`Save("k", revision 7) of client 2: revision 8 wrote revision 8, when the last was revision 1`},
+		{"of two deletes the second is certain, and nothing is left to conflict with", []brackettest.Recorded{first, but(remove(1, 1, 3, 4), errLost), remove(2, 1, 5, 6), but(save(2, 0, 0, "b", 7, 8), bracket.ErrConflict)},
+			`Save("k", revision 0) of client 2: bracket: value changed since it was read, though there was no such key`},
+		{"a save of unknown outcome takes effect once", []brackettest.Recorded{but(save(1, 0, 0, "b", 1, 2), errLost), load(1, 1, "b", 3, 4), remove(1, 1, 5, 6), load(1, 2, "b", 7, 8)},
+			`nobody wrote revision 2, which comes after revision 1; or who did was told that it failed`},
+		{"one that was over before may still take effect", []brackettest.Recorded{but(save(1, 0, 0, "x", 1, 2), errLost), save(2, 0, 1, "a", 3, 4), remove(2, 1, 5, 6), load(2, 2, "x", 7, 8)}, ""},
+		{"read before what was there was deleted", []brackettest.Recorded{save(1, 0, 1, "a", 1, 3), save(2, 0, 2, "b", 2, 8), load(2, 2, "b", 4, 5), remove(1, 1, 6, 7)},
+			`revision 2 was read before it can have been written, by Save("k", revision 0) of client 2: revision 2`},
+		{"a conflict with nobody, once one of unknown outcome has been read", []brackettest.Recorded{first, but(save(1, 1, 0, "b", 3, 4), errLost), load(2, 2, "b", 5, 6), but(save(2, 2, 0, "c", 7, 8), bracket.ErrConflict)},
+			`Save("k", revision 2) of client 2: bracket: value changed since it was read, though that was the stored revision`},
+		{"a conflict with nobody, while a delete is answered late", []brackettest.Recorded{first, remove(1, 1, 3, 10), save(2, 0, 2, "b", 4, 5), but(save(2, 2, 0, "c", 6, 7), bracket.ErrConflict)},
+			`Save("k", revision 2) of client 2: bracket: value changed since it was read, though that was the stored revision`},
+		{"a conflict with what can only come later", []brackettest.Recorded{but(save(1, 0, 0, "x", 1, 2), errLost), but(save(2, 0, 0, "b", 3, 4), bracket.ErrConflict), save(2, 0, 1, "a", 5, 6), remove(2, 1, 7, 8)},
+			`Save("k", revision 0) of client 2: bracket: value changed since it was read, though there was no such key`},
+		{"a conflict with what began later", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), bracket.ErrConflict), but(save(1, 1, 0, "c", 5, 6), errLost)},
+			`Save("k", revision 1) of client 2: bracket: value changed since it was read, though that was the stored revision`},
+		{"nothing to delete at revision 0", []brackettest.Recorded{but(remove(2, 0, 1, 2), bracket.ErrNotFound)}, ""},
 		{"nothing to delete, though nobody had", []brackettest.Recorded{first, but(remove(2, 1, 3, 4), bracket.ErrNotFound)},
 			`Delete("k", revision 1) of client 2: bracket: no such key, though the key was there`},
 		{"revisions that fall across a delete", []brackettest.Recorded{save(1, 0, 5, "a", 1, 2), remove(1, 5, 3, 4), save(2, 0, 3, "b", 5, 6)},
@@ -414,9 +436,11 @@ func TestHistoryContradictions(t *testing.T) {
 		{"the value of another revision", []brackettest.Recorded{first, save(1, 1, 2, "b", 3, 4), load(2, 2, "a", 5, 6)},
 			`Load("k") of client 2: revision 2: revision 2 has the value "a", and was saved as "b"`},
 		{"read before it was saved", []brackettest.Recorded{load(2, 1, "a", 1, 2), save(1, 0, 1, "a", 3, 4)},
-			`revision 1 was read before Save("k", revision 0) of client 1: revision 1 can have taken effect`},
+			`revision 1 was read before it can have been written, by Save("k", revision 0) of client 1: revision 1`},
 		{"a client reads what it replaced", []brackettest.Recorded{first, save(2, 1, 2, "b", 3, 4), load(2, 1, "a", 5, 6)},
 			`Load("k") of client 2: revision 1: revision 1 is older than the same client's Save("k", revision 1) of client 2: revision 2`},
+		{"the answers of its writes came in the other order", []brackettest.Recorded{first, save(2, 1, 2, "b", 3, 8), load(1, 2, "b", 4, 5), save(2, 2, 3, "c", 6, 7), load(2, 2, "b", 9, 10)},
+			`Load("k") of client 2: revision 2: revision 2 is older than the same client's Save("k", revision 2) of client 2: revision 3`},
 		{"the same, while its save is under way", []brackettest.Recorded{first, save(2, 1, 2, "b", 3, 6), load(2, 1, "a", 4, 5)}, ""},
 		{"a client reads what it deleted", []brackettest.Recorded{first, remove(2, 1, 3, 4), load(2, 1, "a", 5, 6)},
 			`Load("k") of client 2: revision 1: revision 1 is older than the same client's Delete("k", revision 1) of client 2: deleted`},
@@ -462,6 +486,8 @@ func TestHistoryRecords(t *testing.T) {
 	}
 	if entries, err := one.List(ctx, "a/"); len(entries) != 2 || err != nil {
 		t.Fatal(entries, err)
+	} else {
+		entries[0].Value[0] = '!' // it is the caller's
 	}
 	if err := two.Delete(ctx, "a/1", 1); err != nil {
 		t.Fatal(err)
@@ -484,6 +510,13 @@ func TestHistoryRecords(t *testing.T) {
 		{"a list without what its client saved", func() { inner.capped = true; delete(inner.entries, "a/2") }, func() error { _, err := one.List(ctx, "a/"); return err },
 			`brackettest: "a/2": List("a/") of client 1 found nothing, though the key was there since the same client's Save("a/2", revision 0) of client 1: revision 2`},
 		{"one of another prefix says nothing", nil, func() error { _, err := one.List(ctx, "b"); return err }, ""},
+		{"nor does one that failed", func() { inner.partial = true }, func() error {
+			_, err := one.List(ctx, "a/")
+			if inner.partial = false; err == nil {
+				return errors.New("it did not fail")
+			}
+			return nil
+		}, ""},
 		{"nor does that of another client", nil, func() error { _, err := two.List(ctx, "a/"); return err }, ""},
 	} {
 		if row.damage != nil {
@@ -497,18 +530,24 @@ func TestHistoryRecords(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", row.why, got, row.want)
 		}
 	}
-	for i := range 30 {
-		key := fmt.Sprint("c/", i)
-		if _, err := one.Save(ctx, key, []byte("x"), 0); err != nil {
+	for _, row := range []struct{ prefix, last string }{
+		{"c/", `brackettest: "c/9": List("c/") of client 1 found nothing, though the key was there since the same client's Save("c/9", revision 0) of client 1: revision 12`},
+		{"d/", "brackettest: and 19 more"},
+	} {
+		for i := range 19 {
+			key := fmt.Sprint(row.prefix, i)
+			if _, err := one.Save(ctx, key, []byte("x"), 0); err != nil {
+				t.Fatal(err)
+			}
+			delete(inner.entries, key)
+		}
+		if _, err := one.List(ctx, row.prefix); err != nil {
 			t.Fatal(err)
 		}
-		delete(inner.entries, key)
-	}
-	if _, err := one.List(ctx, "c/"); err != nil {
-		t.Fatal(err)
-	}
-	if lines := strings.Split(history.Check().Error(), "\n"); len(lines) != 21 || lines[20] != "brackettest: and 11 more" {
-		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+		lines := strings.Split(history.Check().Error(), "\n") // the first is that of a/2
+		if last := lines[min(len(lines), 21)-1]; last != row.last {
+			t.Errorf("of %d lines the last is %q", len(lines), last)
+		}
 	}
 }
 
@@ -550,6 +589,13 @@ func TestHistoryOfFaults(t *testing.T) {
 				}
 			})
 		}
+		group.Go(func() {
+			for range 3 {
+				if err := above.Check(); err != nil { // also while calls are under way
+					t.Error(err)
+				}
+			}
+		})
 		group.Wait()
 		if err := errors.Join(above.Check(), below.Check()); err != nil || lost == 0 {
 			t.Fatalf("seed %d, %d calls with faults: %v", seed, lost, err)
