@@ -415,6 +415,7 @@ func TestHistoryContradictions(t *testing.T) {
 		{"a save of unknown outcome takes effect once", []brackettest.Recorded{but(save(1, 0, 0, "b", 1, 2), errLost), load(1, 1, "b", 3, 4), remove(1, 1, 5, 6), load(1, 2, "b", 7, 8)},
 			`nobody wrote revision 2, which comes after revision 1; or who did was told that it failed`},
 		{"one that was over before may still take effect", []brackettest.Recorded{but(save(1, 0, 0, "x", 1, 2), errLost), save(2, 0, 1, "a", 3, 4), remove(2, 1, 5, 6), load(2, 2, "x", 7, 8)}, ""},
+		{"of two of unknown outcome only the one after the delete can be it", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), errLost), remove(1, 1, 5, 6), but(save(1, 0, 0, "b", 7, 8), errLost), load(2, 2, "b", 9, 10)}, ""},
 		{"read before what was there was deleted", []brackettest.Recorded{save(1, 0, 1, "a", 1, 3), save(2, 0, 2, "b", 2, 8), load(2, 2, "b", 4, 5), remove(1, 1, 6, 7)},
 			`revision 2 was read before it can have been written, by Save("k", revision 0) of client 2: revision 2`},
 		{"a conflict with nobody, once one of unknown outcome has been read", []brackettest.Recorded{first, but(save(1, 1, 0, "b", 3, 4), errLost), load(2, 2, "b", 5, 6), but(save(2, 2, 0, "c", 7, 8), bracket.ErrConflict)},
