@@ -118,7 +118,7 @@ func SetGangs(spec SetSpec, state SetState) []PodGang {
 // FreeIndices returns the n lowest indices from 0 on that are not in used, ascending. used may be
 // in any order and hold an index twice; negative entries are ignored. These are the indices that an
 // index tracker must hand out, provided that a terminating replica still uses its index. The result
-// is nil if n is not positive.
+// is nil if n is not positive, and has [MaxReplicas] indices if n is greater than that.
 func FreeIndices(used []int, n int) []int {
 	if n <= 0 {
 		return nil
@@ -127,6 +127,7 @@ func FreeIndices(used []int, n int) []int {
 	for _, index := range used {
 		taken[index] = true
 	}
+	n = min(n, MaxReplicas)
 	free := make([]int, 0, n)
 	for index := 0; len(free) < n; index++ {
 		if !taken[index] {

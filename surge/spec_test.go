@@ -436,4 +436,7 @@ func TestIndices(t *testing.T) {
 	if surge.FreeIndices(nil, 0) != nil || surge.FreeIndices(nil, -1) != nil {
 		t.Error("none are wanted")
 	}
+	if got := surge.FreeIndices([]int{0}, math.MaxInt); len(got) != surge.MaxReplicas || got[0] != 1 || got[len(got)-1] != surge.MaxReplicas {
+		t.Errorf("got %d indices, want no more than a set can have", len(got))
+	}
 }
