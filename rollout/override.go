@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +38,9 @@ import (
 //     their group takes in the targets that may have it later. Outside brackets a curve counts from
 //     approvals and progressions alone: the targets whose turn has come since the version was
 //     created start at once, as far as the limits allow.
-//   - A retry rule forgets the attempts before CreatedAt. In a bracket the rule is asked when the
-//     end of a run is seen, so a member that already waits for its next attempt, or has failed for
-//     good, needs a [bracket.Command].
+//   - A retry rule forgets the attempts before CreatedAt; of several overrides the last counts. In a
+//     bracket the rule is asked when the end of a run is seen, so a member that already waits for
+//     its next attempt, or has failed for good, needs a [bracket.Command].
 //   - A rollback rule is asked again once the override has expired: a version of which the newest
 //     job went wrong meanwhile, or that still has the status or is over the budget for which the
 //     rule takes it back, leaves the target once more.
@@ -123,12 +122,26 @@ type inForce struct {
 
 // overrideList holds overrides of one rule for one version and the same resources.
 type overrideList struct {
-	list []*Override // the earliest created first
+	list []*Override // in any order
 
-	// first has the first of the list by the environment and the deployment that they name, if
-	// there are many: one for each of thousands of deployments that share a version id. Else it is
-	// nil.
-	first map[TargetID]*Override
+	// ends has the first and the last of the list by the environment and the deployment that they
+	// name, if there are many: one for each of thousands of deployments that share a version id.
+	// Else it is nil.
+	ends map[TargetID]overrideEnds
+}
+
+// overrideEnds are the first and the last of some overrides, nil if there is none.
+type overrideEnds struct{ first, last *Override }
+
+// and returns the ends of both together.
+func (e overrideEnds) and(other overrideEnds) overrideEnds {
+	if e.first == nil || other.first != nil && other.first.compare(e.first) < 0 {
+		e.first = other.first
+	}
+	if e.last == nil || other.last != nil && other.last.compare(e.last) > 0 {
+		e.last = other.last
+	}
+	return e
 }
 
 // fewOverrides is how many are gone through one by one.
@@ -190,20 +203,21 @@ func (w *work) override(list []Override) {
 		}
 	}
 	for _, own := range w.overrides {
-		own.all.order()
+		own.all.index()
 		for resource, single := range own.single {
-			single.order()
+			single.index()
 			own.single[resource] = single
 		}
 	}
 }
 
-func (l *overrideList) order() {
-	slices.SortFunc(l.list, (*Override).compare)
+// index prepares a list for in, once it is complete.
+func (l *overrideList) index() {
 	if len(l.list) > fewOverrides {
-		l.first = make(map[TargetID]*Override, len(l.list))
-		for _, o := range slices.Backward(l.list) {
-			l.first[TargetID{Environment: o.Environment, Deployment: o.Deployment}] = o
+		l.ends = make(map[TargetID]overrideEnds, len(l.list))
+		for _, o := range l.list {
+			scope := TargetID{Environment: o.Environment, Deployment: o.Deployment}
+			l.ends[scope] = l.ends[scope].and(overrideEnds{o, o})
 		}
 	}
 }
@@ -212,35 +226,35 @@ func (l *overrideList) order() {
 // empty rule, that of a verdict which no rule gives, has no override. An empty resource asks for
 // overrides that hold for all resources.
 func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
+	return w.overridingEnds(rule, v, environment, resource).first
+}
+
+func (w *work) overridingEnds(rule string, v *Version, environment, resource string) overrideEnds {
 	if len(w.overrides) == 0 {
-		return nil
+		return overrideEnds{}
 	}
 	own := w.overrides[overrideKey{rule, v.ID}]
 	if own == nil {
-		return nil
+		return overrideEnds{}
 	}
-	first := own.all.in(environment, v.Deployment)
 	single := own.single[resource] // no override names an empty resource
-	if o := single.in(environment, v.Deployment); o != nil && (first == nil || o.compare(first) < 0) {
-		first = o
-	}
-	return first
+	return own.all.in(environment, v.Deployment).and(single.in(environment, v.Deployment))
 }
 
-// in returns the first of the overrides that holds in an environment for a deployment, or nil.
-func (l *overrideList) in(environment, deployment string) (first *Override) {
-	if l.first == nil {
-		if k := slices.IndexFunc(l.list, func(o *Override) bool { return o.in(environment, deployment) }); k >= 0 {
-			return l.list[k]
+// in returns the ends of the overrides that hold in an environment for a deployment.
+func (l *overrideList) in(environment, deployment string) (ends overrideEnds) {
+	if l.ends == nil {
+		for _, o := range l.list {
+			if o.in(environment, deployment) {
+				ends = ends.and(overrideEnds{o, o})
+			}
 		}
-		return nil
+		return ends
 	}
 	for _, scope := range [...]TargetID{{}, {Environment: environment}, {Deployment: deployment}, {Environment: environment, Deployment: deployment}} {
-		if o := l.first[scope]; o != nil && (first == nil || o.compare(first) < 0) {
-			first = o
-		}
+		ends = ends.and(l.ends[scope])
 	}
-	return first
+	return ends
 }
 
 // in reports whether an override holds in an environment for a deployment.
@@ -283,6 +297,15 @@ func (w *work) overriddenAt(rule string, i, n int32) *Override {
 	}
 	t := &w.targets[i]
 	return w.overridden(rule, w.version(i, n), t.Environment, t.Resource)
+}
+
+// lastOverriddenAt returns the last active override of a rule for version n on target i, or nil.
+func (w *work) lastOverriddenAt(rule string, i, n int32) *Override {
+	if !w.mayLet(i, n) {
+		return nil
+	}
+	t := &w.targets[i]
+	return w.overridingEnds(rule, w.version(i, n), t.Environment, t.Resource).last
 }
 
 // satisfied returns the instant since which the overridden rule counts as satisfied.

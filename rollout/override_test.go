@@ -669,6 +669,31 @@ func TestOverrideOfRetries(t *testing.T) {
 	if got := waits(mustPlan(t, set, s, minute(9))); len(plan.Start) != 1 || got != "retry_exhausted x" {
 		t.Errorf("starts %q, then waits for %q", started(plan), got)
 	}
+	for _, row := range []struct {
+		why    string
+		change func(*rollout.Override)
+		want   []string
+	}{
+		{"a second one forgives again", func(*rollout.Override) {}, []string{"r1/api@v2"}},
+		{"also if it names what the first does not", func(o *rollout.Override) { o.Resource = "r1" }, []string{"r1/api@v2"}},
+		{"not for another target", func(o *rollout.Override) { o.Resource = "r2" }, nil},
+		{"not before it is created", func(o *rollout.Override) { o.CreatedAt = minute(10) }, nil},
+		{"not once it has expired, though the first is in force", func(o *rollout.Override) { o.ExpiresAt = minute(9) }, nil},
+	} {
+		for _, more := range []int{0, 9} { // a few, or so many that they are indexed
+			again := s
+			again.Resources = append(slices.Clone(s.Resources), rollout.Resource{ID: "r2", Name: "r2", Kind: "node"})
+			second := override("x", func(o *rollout.Override) { o.ID, o.CreatedAt = "second", minute(5) }, row.change)
+			again.Overrides = append(slices.Clone(s.Overrides), second)
+			for k := range more {
+				again.Overrides = append(again.Overrides, override("x", func(o *rollout.Override) { o.ID, o.CreatedAt = fmt.Sprint(k), minute(-k) }))
+			}
+			slices.Reverse(again.Overrides)
+			if got := started(mustPlan(t, set, again, minute(9))); !slices.Equal(got, row.want) {
+				t.Errorf("%s, of %d: starts %q, want %q", row.why, len(again.Overrides), got, row.want)
+			}
+		}
+	}
 }
 
 // TestOverrideOfRetriesInBracket: a run of a bracket began before an override of its retry rule,

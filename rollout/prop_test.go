@@ -277,6 +277,9 @@ func genOverrides(t *rapid.T, rules []string) (list []rollout.Override) {
 			ID: fmt.Sprint("o", k), Rule: oneOf(t, "rule", append(rules, "nobody")...), Version: oneOf(t, "version", "v1", "v2", "v3"), CreatedAt: minute(between(t, "created", -5, 5)), CreatedBy: "ann", Reason: "urgent",
 			Environment: oneOf(t, "environment", "", "", "prod"), Deployment: oneOf(t, "deployment", "", "", "a", "b"), Resource: oneOf(t, "resource", "", "r1", "r2", "r9"),
 		}
+		if k > 0 && chance(t, "again", 40) {
+			o.Rule, o.Version = list[k-1].Rule, list[k-1].Version
+		}
 		if chance(t, "expires", 50) {
 			o.ExpiresAt = o.CreatedAt.Add(time.Duration(between(t, "after", 1, 6)) * time.Minute)
 		}

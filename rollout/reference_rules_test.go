@@ -31,22 +31,33 @@ func (r *reference) inScope(v rollout.Version, t rollout.Target) bool {
 
 // override is the first active override of a rule for a version on a target.
 func (r *reference) override(rule, version string, t rollout.Target) *rollout.Override {
+	first, _ := r.overrides(rule, version, t)
+	return first
+}
+
+// overrides returns the first and the last active override.
+func (r *reference) overrides(rule, version string, t rollout.Target) (first, last *rollout.Override) {
 	now := r.now
 	if !r.overridesAt.IsZero() {
 		now = r.overridesAt
 	}
-	var first *rollout.Override
+	before := func(a, b *rollout.Override) bool {
+		return a.CreatedAt.Before(b.CreatedAt) || a.CreatedAt.Equal(b.CreatedAt) && a.ID < b.ID
+	}
 	for k := range r.s.Overrides {
 		o := &r.s.Overrides[k]
 		active := !now.Before(o.CreatedAt) && (o.ExpiresAt.IsZero() || now.Before(o.ExpiresAt))
 		if !active || o.Rule != rule || o.Version != version || o.Environment != "" && o.Environment != t.Environment || o.Deployment != "" && o.Deployment != t.Deployment || o.Resource != "" && o.Resource != t.Resource {
 			continue
 		}
-		if first == nil || o.CreatedAt.Before(first.CreatedAt) || o.CreatedAt.Equal(first.CreatedAt) && o.ID < first.ID {
+		if first == nil || before(o, first) {
 			first = o
 		}
+		if last == nil || before(last, o) {
+			last = o
+		}
 	}
-	return first
+	return first, last
 }
 
 // gate asks the rules that look at a version in an environment. since is when the last of those

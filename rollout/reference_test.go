@@ -719,7 +719,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	blockers = r.shut(r.openings(t, floor, rules))
 	ask := func(id string, retry rollout.Retry) {
 		n := 0
-		o := r.override(id, floor, t)
+		_, o := r.overrides(id, floor, t)
 		for _, job := range row {
 			if o != nil && job.CreatedAt.Before(o.CreatedAt) {
 				break

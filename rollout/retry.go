@@ -119,7 +119,7 @@ type attempts struct {
 
 // after judges the newest consecutive jobs of one release of version n on target i under all retry
 // rules that govern it: the smallest number of retries and the longest delay win. Without a rule a
-// single attempt is allowed. An override of a rule forgives the attempts before it.
+// single attempt is allowed. The last override of a rule forgives the attempts before it.
 func (w *work) after(i, n int32, jobs history) attempts {
 	var worst attempts
 	var forgiven time.Time
@@ -147,7 +147,7 @@ func (w *work) retriesOf(i int32) []*compiledRule {
 func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs history) attempts {
 	counted := jobs
 	var forgiven time.Time
-	if o := w.overriddenAt(rule.id, i, n); o != nil {
+	if o := w.lastOverriddenAt(rule.id, i, n); o != nil {
 		if old := jobs.index(func(job *Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
 			counted = jobs.newest(old)
 		}
