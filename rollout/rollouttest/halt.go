@@ -15,14 +15,17 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// Halt is an execution of a bracket that holds after a failure until somebody decides.
+// Halt is an execution of a bracket that holds after a failure until somebody decides, or a target
+// outside brackets whose version has failed in every attempt that its retry rules allow.
 type Halt struct {
-	Group    string    // with Resource, which execution
+	Group    string    // with Resource, which execution; empty outside brackets
 	Resource string    // id
-	Members  []string  // deployments of the members that failed, ascending; see Decision for one that fails later
+	Members  []string  // deployments of the members that failed, ascending; see Decision for one that fails later. Outside brackets the one deployment
 	InVain   string    // why no retry of them helps, such as that they went back; empty: one may
-	Number   int       // from 1: how often the execution has halted since the start of the world
+	Number   int       // from 1: how often the execution, or the version on the target, has halted since the start of the world
 	At       time.Time // since when it halts, as far as the world knows
+
+	Environment, Version string // of a target outside brackets; empty for an execution
 }
 
 // Decision is what an operator does about a Halt.
@@ -31,12 +34,14 @@ type Decision struct {
 
 	// Kind is the command: retry or skip, for each of the members that failed, or resolve or abandon.
 	// Empty: retry. It is for all that have failed by then, also for one that was at work when the
-	// execution halted: nobody is asked about that one by itself.
+	// execution halted: nobody is asked about that one by itself. Outside brackets there is only
+	// retry: an override, for this version on this target, of the retry rules by which no attempt is
+	// left. They forget the attempts before it.
 	Kind bracket.CommandKind `json:"kind,omitempty"`
 }
 
 // RetryAfter returns a function for World.Operator: whatever failed is tried again after that time, or
-// skipped where no retry helps, so many times for each execution.
+// skipped where no retry helps, so many times for each execution, or version on a target.
 func RetryAfter(d time.Duration, times int) func(Halt) (Decision, bool) {
 	return func(halt Halt) (Decision, bool) {
 		decision := Decision{After: d, Kind: bracket.Retry}
@@ -58,11 +63,18 @@ type halted struct {
 // execution names one.
 type execution struct{ group, resource string }
 
-// operate asks the operator about the executions that have halted since the last plan.
+// operate asks the operator about what has halted since the last plan.
 func (r *running) operate(plan *rollout.Plan) error {
 	if r.Operator == nil {
 		return nil
 	}
+	if err := r.operateExecutions(plan); err != nil {
+		return err
+	}
+	return r.operateTargets(plan)
+}
+
+func (r *running) operateExecutions(plan *rollout.Plan) error {
 	failed := map[execution]*rollout.Data{}
 	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
@@ -111,7 +123,85 @@ func (r *running) operate(plan *rollout.Plan) error {
 	return nil
 }
 
-// decide asks the operator about one halt.
+// exhausted is a version of which a target outside brackets has no attempt left.
+type exhausted struct {
+	target  rollout.TargetID
+	version string
+}
+
+func (r *running) operateTargets(plan *rollout.Plan) error {
+	failed := map[exhausted]bool{}
+	for wait := range plan.Waiting.All() {
+		var rules []string
+		back := false // no retry brings it forward again
+		for _, b := range wait.Blockers {
+			switch b.Reason {
+			case rollout.ReasonRetryExhausted:
+				rules = append(rules, b.Rule)
+			case rollout.ReasonRollbackTriggered, rollout.ReasonRollbackFailed:
+				back = true
+			}
+		}
+		if len(rules) == 0 || back || slices.Contains(rules, "") { // "": there is no rule
+			continue
+		}
+		x := exhausted{wait.TargetID, wait.Version}
+		failed[x] = true
+		own := r.exhausted[x]
+		if own == nil {
+			own = &alone{}
+			r.exhausted[x] = own
+		}
+		if own.asked {
+			continue // it has not gone on yet
+		}
+		own.times, own.asked = own.times+1, true
+		halt := Halt{Resource: x.target.Resource, Members: []string{x.target.Deployment}, Number: own.times, At: plan.Now, Environment: x.target.Environment, Version: x.version}
+		if err := r.override(halt, rules); err != nil {
+			return err
+		}
+	}
+	for x, own := range r.exhausted {
+		own.asked = own.asked && failed[x]
+	}
+	return nil
+}
+
+// alone is a version that has halted on a target outside brackets, now or before.
+type alone struct {
+	times int
+	asked bool // the last time, and it has not gone on since
+}
+
+// override asks the operator about a target outside brackets, and lets the overrides arrive that were
+// decided on.
+func (r *running) override(halt Halt, rules []string) error {
+	decision, decides := r.Operator(halt)
+	if !decides {
+		return nil
+	}
+	target := fmt.Sprintf("%s %s on %s in %s", halt.Members[0], halt.Version, halt.Resource, halt.Environment)
+	switch {
+	case decision.After < 0:
+		return fmt.Errorf("rollouttest: World.Operator decides about halt %d of %s %v before it halts: After must be at least 0", halt.Number, target, -decision.After)
+	case cmp.Or(decision.Kind, bracket.Retry) != bracket.Retry:
+		return fmt.Errorf("rollouttest: World.Operator decides about halt %d of %s by the command %q: outside brackets use %s", halt.Number, target, decision.Kind, bracket.Retry)
+	}
+	at := halt.At.Add(decision.After)
+	what := strings.TrimSpace(fmt.Sprintf("operator: %s on %s %s", bracket.Retry, textlist.Name(halt.Resource), textlist.Name(halt.Members[0])))
+	r.answered(Change{At: at, What: what, Do: func(s *rollout.Snapshot) {
+		for _, rule := range rules {
+			s.Overrides = append(s.Overrides, rollout.Override{
+				ID:   textkey.Join("halt", halt.Environment, halt.Resource, halt.Members[0], halt.Version, strconv.Itoa(halt.Number), rule),
+				Rule: rule, Version: halt.Version, Deployment: halt.Members[0], Environment: halt.Environment, Resource: halt.Resource,
+				CreatedAt: at, CreatedBy: "operator", Reason: "try again",
+			})
+		}
+	}})
+	return nil
+}
+
+// decide asks the operator about one halt of an execution.
 func (r *running) decide(own *halted, halt Halt) error {
 	decision, decides := r.Operator(halt)
 	if own.decided = decides; !decides {

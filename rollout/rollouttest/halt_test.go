@@ -208,6 +208,91 @@ func TestImpossibleDecisions(t *testing.T) {
 	}
 }
 
+// TestHaltsOutsideBrackets: what an operator is asked about targets that have no attempt left, and what
+// comes of a retry. Jobs of v2 take three minutes, and on c-0 they fail as often as failures says.
+func TestHaltsOutsideBrackets(t *testing.T) {
+	t.Parallel()
+	const once = `{"id":"again","retry":{"maxRetries":1}}`
+	const none = `{"id":"pace","gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}`
+	for _, row := range []struct {
+		why      string
+		rules    string
+		versions []rollout.Version
+		failures int
+		operator func(rollouttest.Halt) (rollouttest.Decision, bool)
+		asked    []string
+		attempts int // at v2 on c-0
+		done     bool
+	}{
+		{"an attempt is left", once, nil, 1, rollouttest.RetryAfter(minutes(10), 9), nil, 2, true},
+		{"none is left, and it is tried again", once, nil, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, true},
+		{"at once", once, nil, 2, rollouttest.RetryAfter(0, 9), []string{"+6 1"}, 3, true},
+		{"the rule repeats what is tried again, too", once, nil, 3, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 4, true},
+		{"until none is left again", once, nil, 4, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1", "+22 2"}, 5, true},
+		{"nobody tries a second time", once, nil, 4, rollouttest.RetryAfter(minutes(10), 1), []string{"+6 1", "+22 2"}, 4, false},
+		{"nobody decides", once, nil, 2, func(rollouttest.Halt) (rollouttest.Decision, bool) { return rollouttest.Decision{}, false }, []string{"+6 1"}, 2, false},
+		{"both rules are exhausted", once + `,{"id":"never","retry":{"maxRetries":0}}`, nil, 1, rollouttest.RetryAfter(minutes(10), 9), []string{"+3 1"}, 2, true},
+		{"and each has an attempt again", once + `,{"id":"too","retry":{"maxRetries":1}}`, nil, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, true},
+		{"no rule could be overridden", none, nil, 1, rollouttest.RetryAfter(minutes(10), 9), nil, 1, false},
+		{"it has gone back", once + `,{"id":"undo","rollback":{"onJobStatuses":["failure"]}}`, nil, 2, rollouttest.RetryAfter(minutes(10), 9), nil, 1, false},
+		{"a newer version comes before the operator does", once, []rollout.Version{version("web", "v3", at(1, 9, 10))}, 9, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 2, true},
+		{"others in a pool have their turn meanwhile", once + `,{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}`, nil, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, true},
+	} {
+		t.Run(row.why, func(t *testing.T) {
+			t.Parallel()
+			w := webWorld(t, 2, row.rules, row.versions...)
+			w.Job = func(start rollout.Start, attempt int) rollouttest.Outcome {
+				o := rollouttest.Outcome{After: minutes(3)}
+				if start.Resource == "c-0" && start.Version == "v2" && attempt <= row.failures {
+					o.Status = rollout.JobFailure
+				}
+				return o
+			}
+			run := func(w rollouttest.World) (asked []string, timeline rollouttest.Timeline) {
+				w.Operator = func(h rollouttest.Halt) (rollouttest.Decision, bool) {
+					asked = append(asked, fmt.Sprintf("+%d %d", int(h.At.Sub(at(1, 9, 0)).Minutes()), h.Number))
+					if want := (rollouttest.Halt{Resource: "c-0", Members: []string{"web"}, Number: h.Number, At: h.At, Environment: "prod", Version: "v2"}); !cmp.Equal(h, want) {
+						t.Errorf("asked about %+v", h)
+					}
+					return row.operator(h)
+				}
+				timeline, err := w.Run(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				return asked, timeline
+			}
+			asked, timeline := run(w)
+			attempts, said := 0, 0
+			for _, e := range timeline.Entries {
+				if e.Kind == rollouttest.Start && e.Resource == "c-0" && e.Version == "v2" {
+					attempts++
+				}
+				if e.Note == "operator: retry on c-0 web" {
+					said++
+				}
+			}
+			decided := 0
+			for _, h := range asked {
+				var n int
+				if _, err := fmt.Sscanf(h, "+%d %d", new(int), &n); err != nil {
+					t.Fatal(err)
+				}
+				if _, decides := row.operator(rollouttest.Halt{Number: n}); decides {
+					decided++
+				}
+			}
+			if !slices.Equal(asked, row.asked) || attempts != row.attempts || timeline.Done != row.done || said != decided || len(timeline.Diagnostics) > 0 {
+				t.Errorf("asked %q, %d attempts, done %v, %d said of %d; want %q, %d, %v\n%s", asked, attempts, timeline.Done, said, decided, row.asked, row.attempts, row.done, timeline)
+			}
+			w.Pure, w.Trust = true, true
+			if pure, same := run(w); !slices.Equal(pure, asked) || !cmp.Equal(happened(same), happened(timeline)) {
+				t.Errorf("without a planner: asked %q, want %q", pure, asked)
+			}
+		})
+	}
+}
+
 // TestDrawnHalts: a world in which an operator decides is the one in which it is known from the start
 // what will be decided and when; and nothing that can go on is left halting.
 func TestDrawnHalts(t *testing.T) {
@@ -219,13 +304,18 @@ func TestDrawnHalts(t *testing.T) {
 	seen.Check(t, func(t *rapid.T) {
 		d := drawn{t}
 		text, w, accepted := d.governed(compiler, seen)
-		if !accepted || !strings.Contains(text, "deploymentBracket") {
+		if !accepted || !strings.Contains(text, "deploymentBracket") && !strings.Contains(text, `"retry"`) {
 			return
 		}
 		w.Pure, w.Trust = true, true
 		delay := []time.Duration{minutes(d.number(1, 2, 30)), minutes(d.number(1, 5, 200))}
 		kinds := []bracket.CommandKind{"", bracket.Retry, bracket.CommandKind(d.of("skip", "retry")), bracket.CommandKind(d.of("resolve", "abandon", "retry"))}
 		asking, decided := w, []bracket.Command(nil)
+		type retried struct {
+			rollouttest.Halt
+			at time.Time
+		}
+		var alone []retried            // outside brackets
 		undecided := map[string]bool{} // resources
 		asking.Operator = func(h rollouttest.Halt) (rollouttest.Decision, bool) {
 			if h.Number > 5 {
@@ -234,6 +324,15 @@ func TestDrawnHalts(t *testing.T) {
 				return rollouttest.Decision{}, false
 			}
 			decision := rollouttest.Decision{After: delay[h.Number%2], Kind: kinds[(h.Number+len(h.Members))%4]}
+			if h.Group == "" {
+				decision.Kind = ""
+				alone = append(alone, retried{h, h.At.Add(decision.After)})
+				seen["alone"]++
+				if h.Number > 1 {
+					seen["alone again"]++
+				}
+				return decision, true
+			}
 			if h.InVain != "" && decision.Kind != bracket.Resolve && decision.Kind != bracket.Abandon {
 				decision.Kind = bracket.Skip
 				seen["in vain"]++
@@ -272,9 +371,35 @@ func TestDrawnHalts(t *testing.T) {
 				}
 			}
 		}
+		for _, left := range got.Left {
+			for _, b := range left.Blockers {
+				stays := slices.ContainsFunc(left.Blockers, func(v rollout.Verdict) bool { return strings.HasPrefix(string(v.Reason), "rollback_") })
+				if b.Reason == rollout.ReasonRetryExhausted && b.Rule != "" && !stays && !undecided[left.Resource] && !got.CutOff {
+					t.Fatalf("%v has no attempt left at the end, and nobody was asked\n%s\n%s", left.TargetID, got, text)
+				}
+			}
+		}
+		w.Fleet.Overrides = slices.Clone(w.Fleet.Overrides)
+		for _, own := range alone {
+			wait := slices.IndexFunc(got.Entries, func(e rollouttest.Entry) bool {
+				return e.Kind == rollouttest.Wait && e.At.Equal(own.At) && e.Version == own.Version && e.Resource == own.Resource && e.Environment == own.Environment && e.Deployment == own.Members[0] &&
+					slices.ContainsFunc(e.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonRetryExhausted })
+			})
+			if wait < 0 {
+				t.Fatalf("nothing in the timeline is the halt %+v\n%s\n%s", own.Halt, got, text)
+			}
+			for _, v := range got.Entries[wait].Blockers {
+				if v.Reason == rollout.ReasonRetryExhausted {
+					w.Fleet.Overrides = append(w.Fleet.Overrides, rollout.Override{
+						ID: fmt.Sprint(len(w.Fleet.Overrides)), Rule: v.Rule, Version: own.Version, Deployment: own.Members[0], Environment: own.Environment, Resource: own.Resource,
+						CreatedAt: own.at, CreatedBy: "ann", Reason: "again",
+					})
+				}
+			}
+		}
 		w.Fleet.Commands = append(slices.Clone(w.Fleet.Commands), decided...)
 		sameIfKnown(t, w, got, fmt.Sprintf("%s\n%v", text, decided))
-	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later")
+	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later", "alone", "alone again")
 }
 
 // TestHaltInVain: what went back after its failure is not tried again by any command, so it is skipped,

@@ -80,11 +80,12 @@ type World struct {
 	// nobody is asked. See [ApproveAfter].
 	Approval func(ApprovalRequest) (Answer, bool)
 
-	// Operator is asked what to do about an execution of a bracket that halts after a failure, once
-	// for every time that it does. It must be a pure function, or runs of the world differ. If it
-	// returns false, nobody does anything until the execution has gone on and halts again. Nil: nobody
-	// is asked. See [RetryAfter]. Outside brackets a failure that no retry rule repeats waits for an
-	// override of the Fleet, or for a newer version.
+	// Operator is asked what to do about an execution of a bracket that halts after a failure, or a
+	// target outside brackets for which no retry rule leaves an attempt, once for every time that it
+	// does. It must be a pure function, or runs of the world differ. If it returns false, nobody does
+	// anything until that has gone on and halts again. Nil: nobody is asked. See [RetryAfter]. Outside
+	// brackets nobody is asked about a failure that no retry rule governs, because there is nothing
+	// to override, nor about a target that a rollback rule has taken back.
 	Operator func(Halt) (Decision, bool)
 
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
@@ -166,6 +167,7 @@ type running struct {
 	requests      map[Goal]*requests // for approvals
 	mostApprovals int                // that a rule may want
 	halts         map[execution]*halted
+	exhausted     map[exhausted]*alone
 	targets       map[rollout.TargetID]int // in fleet.Targets
 	dispatched    map[string]rollout.Start
 	recorder
@@ -202,7 +204,7 @@ func (w World) begin() (*running, error) {
 	if !w.End.IsZero() && w.End.Before(w.Start) {
 		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
 	}
-	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, halts: map[execution]*halted{}, dispatched: map[string]rollout.Start{}}
+	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, halts: map[execution]*halted{}, exhausted: map[exhausted]*alone{}, dispatched: map[string]rollout.Start{}}
 	if r.mostApprovals = mostApprovals(w.Policies.Policies()); w.Plan != nil {
 		r.mostApprovals = math.MaxInt // under policies of its own
 	}
