@@ -178,8 +178,8 @@ func (l *library) canonical(checked *syntaxTree, text string) string {
 	if trouble != nil {
 		return text
 	}
-	if twice, _ := again.print(); twice != printed {
-		return text
+	if twice, _ := again.print(); twice != printed || !again.tree().equal(checked.tree()) {
+		return text // -(10) is printed as -10, which is a literal
 	}
 	return printed
 }

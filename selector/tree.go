@@ -1,6 +1,8 @@
 package selector
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -89,6 +91,23 @@ func (e *expr) flatten(op string) []*expr {
 		return []*expr{e}
 	}
 	return append(e.args[0].flatten(op), e.args[1].flatten(op)...)
+}
+
+// equal reports whether e and f are the same expression, wherever it stands in its text, however a
+// chain of && or || is grouped, and whether it is checked or only parsed.
+func (e *expr) equal(f *expr) bool {
+	if path, ok := e.path(); ok {
+		other, ok := f.path()
+		return ok && strings.Join(path, ".") == strings.Join(other, ".")
+	}
+	if e.kind != f.kind || e.name != f.name || !reflect.DeepEqual(e.value, f.value) {
+		return false
+	}
+	own, other := e.args, f.args
+	if e.call(opAnd, 2) || e.call(opOr, 2) {
+		own, other = e.flatten(e.name), f.flatten(e.name)
+	}
+	return slices.EqualFunc(own, other, (*expr).equal)
 }
 
 // text returns the value of a string literal.
