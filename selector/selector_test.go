@@ -760,6 +760,30 @@ func TestRequires(t *testing.T) {
 	}
 }
 
+// TestRequiresWithoutTheKey: what Requires says of a key is about maps that have it.
+func TestRequiresWithoutTheKey(t *testing.T) {
+	s, err := newEnv(t, selector.Limits{}).Compile("resource.name == resource.kind && deployment.metadata['team'] == 'a'")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, key, values := s.Requires("deployment."); key != "team" || !slices.Equal(values, []string{"a"}) {
+		t.Fatal(key, values)
+	}
+	for _, row := range []struct {
+		vars      hostVars
+		want, why string
+	}{
+		{hostVars{"deployment.metadata": map[string]string{"team": "b"}}, "no", "another value decides"},
+		{hostVars{"deployment.metadata": map[string]string{}}, "error", "no key and no name: the name stands first"},
+		{hostVars{"deployment.metadata": map[string]string{}, "resource.name": "x", "resource.kind": "x"}, "missing", "no key alone"},
+		{hostVars{"deployment.metadata": map[string]string{}, "resource.name": "x", "resource.kind": "y"}, "no", "the other side decides"},
+	} {
+		if kind, says := outcome(s.Match(row.vars)); kind != row.want {
+			t.Errorf("%v: %s %s, want %s: %s", row.vars, kind, says, row.want, row.why)
+		}
+	}
+}
+
 // TestStringStaysWithinLimits: an expression that is longer when it is printed stands as it was
 // written, so that it compiles again.
 func TestStringStaysWithinLimits(t *testing.T) {

@@ -42,9 +42,10 @@ func listed(texts []string) string {
 // Requires returns one condition that every match fulfils, see [Selector.Terms]: a variable whose
 // name begins with prefix has one of the values or, if it is a map, the key has. With another value
 // Match returns false and no error, whatever the other variables hold, and even if they have no
-// value. Without the key it may return [ErrMissingKey] instead. That is so for strings of at most
-// 256 bytes and lists of at most 64 items. The variable is empty, and values is nil, if no such
-// condition is known, or if the [Limits] promise less. The caller owns the slice.
+// value. Without the key it returns [ErrMissingKey], or another error that comes first, where
+// nothing else decides. All that is so for strings of at most 256 bytes and lists of at most 64
+// items. The variable is empty, and values is nil, if no such condition is known, or if the
+// [Limits] promise less. The caller owns the slice.
 //
 // Any package can declare an interface with this method, as for [Env.Matcher].
 func (s *Selector) Requires(prefix string) (variable, key string, values []string) {
