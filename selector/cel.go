@@ -72,6 +72,7 @@ func (l *library) functions() []string {
 // trouble is a fault that the library finds in a text.
 type trouble struct {
 	line, col int
+	at        *expr // if not nil, the place is where it begins
 	msg, hint string
 	limit     bool // the parser gave up, because the text is nested too deep
 }
@@ -103,6 +104,10 @@ func (l *library) check(parsed *syntaxTree) (*syntaxTree, *trouble) {
 		precedence := ""
 		tree.walk(func(n *expr) {
 			precedence = cmp.Or(precedence, n.precedence(id, readable(t.msg)))
+			// A lookup that is itself at fault is where its dot or bracket is.
+			if n.id == id && (misfit(readable(t.msg)) || !n.lookup()) {
+				t.at = n
+			}
 			t.hint = cmp.Or(n.remedy(id, readable(t.msg), l.sound), t.hint)
 		})
 		t.hint = cmp.Or(precedence, t.hint, untyped(readable(t.msg)))

@@ -74,7 +74,8 @@ func fieldErrors(path string, list []strictjson.Error) error {
 }
 
 // CompileError says why an expression does not compile. [Env.Compile] returns it for the first
-// fault that it finds.
+// fault that it finds. Its place is where the part at fault begins or, if that is a call or an
+// operation, where the name of the function or the operator begins.
 type CompileError struct {
 	Expr string // the text that was compiled, cut after 200 bytes
 	Line int    // 1-based; 1 if the whole text is at fault, as when it is too long; 0 if the place is unknown

@@ -29,11 +29,10 @@ func (n *expr) precedence(id int64, msg string) string {
 // type-check, which msg says in plain words; empty if it has no advice. A value that does not fit
 // where it stands is sound, and then what it stands in is the cause.
 func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
-	misfit := strings.HasPrefix(msg, "expected type") // by itself the node is right
 	if n.id != id {
 		at := slices.IndexFunc(n.args, func(arg *expr) bool { return arg.id == id })
 		switch {
-		case at >= 0 && n.kind == kindList && misfit:
+		case at >= 0 && n.kind == kindList && misfit(msg):
 			return "the values of a list must have the same type"
 		case at < 0 || !sound(n.args[at]):
 			return ""
@@ -53,7 +52,7 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 		return "write size(x)"
 	case n.kind == kindSelect || n.kind == kindHas:
 		return "only a map has keys; one with dots is written m['a.b']"
-	case n.kind != kindCall || misfit:
+	case n.kind != kindCall || misfit(msg):
 		return ""
 	}
 	switch n.name {
@@ -84,6 +83,10 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 	}
 	return ""
 }
+
+// misfit reports whether a fault of types, which msg says in plain words, is that a value does not
+// fit where it stands, though by itself it is right.
+func misfit(msg string) bool { return strings.HasPrefix(msg, "expected type") }
 
 // untyped says what to do about a fault of types, which msg says in plain words, that has no
 // remedy.

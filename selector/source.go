@@ -24,7 +24,8 @@ func (s source) exceeds(format string, number, limit any, hint string) error {
 
 // at refuses the text because of a fault in its tree.
 func (s source) at(f *fault) error {
-	return &CompileError{Expr: cut(s.text), Line: f.at.line, Col: f.at.begin(s.text), Msg: f.msg, Hint: f.hint, limit: f.limit}
+	line, col := f.at.begin(s.text)
+	return &CompileError{Expr: cut(s.text), Line: line, Col: col, Msg: f.msg, Hint: f.hint, limit: f.limit}
 }
 
 func (s source) slipped(found *slip, what string) error {
@@ -48,7 +49,11 @@ func (s source) check() (*syntaxTree, error) {
 	}
 	checked, trouble := s.library.check(parsed)
 	if trouble != nil {
-		return nil, s.refuse(trouble.line, trouble.col, readable(trouble.msg), trouble.hint)
+		line, col := trouble.line, trouble.col
+		if trouble.at != nil {
+			line, col = trouble.at.begin(s.text)
+		}
+		return nil, s.refuse(line, col, readable(trouble.msg), trouble.hint)
 	}
 	if f := s.rules(checked.tree()); f != nil {
 		return nil, s.at(f)

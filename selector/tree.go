@@ -84,6 +84,9 @@ func (e *expr) relation() bool {
 	return false
 }
 
+// lookup reports whether e is x.name or x[key].
+func (e *expr) lookup() bool { return e.kind == kindSelect || e.call(opIndex, 2) }
+
 // flatten lists the operands of a chain of one operator, from left to right: a && (b && c) and (a
 // && b) && c are the same chain.
 func (e *expr) flatten(op string) []*expr {
@@ -129,30 +132,37 @@ func (e *expr) path() ([]string, bool) {
 	return nil, false
 }
 
-// begin returns the column at which e begins for a reader. The library places a chain of names at
-// its last dot, and a call at its parenthesis.
-func (e *expr) begin(text string) int {
+// begin returns the line and the column at which e begins for a reader or, of a call, those of its
+// function or operator. The library places a chain of keys at its last dot or bracket, and a call
+// or a macro at its parenthesis.
+func (e *expr) begin(text string) (line, col int) {
 	name := ""
-	switch e.kind {
-	case kindCall:
+	switch {
+	case e.lookup():
+		return e.args[0].begin(text)
+	case e.kind == kindCall:
 		name = e.name
-	case kindHas:
+	case e.kind == kindHas:
 		name = "has"
-	case kindName:
+	case e.kind == kindName:
 		if dot := strings.LastIndexByte(e.name, '.'); dot > 0 {
 			name = e.name[:dot]
 		}
 	}
 	lines := strings.Split(text, "\n")
-	if name == "" || e.line < 1 || e.line > len(lines) {
-		return e.col
+	if e.line < 1 || e.line > len(lines) {
+		return e.line, e.col
 	}
-	line := []rune(lines[e.line-1])
-	if e.col < 1 || e.col > len(line) {
-		return e.col
+	runes := []rune(lines[e.line-1])
+	if e.col < 1 || e.col > len(runes) {
+		return e.line, e.col
 	}
-	if before := strings.TrimRight(string(line[:e.col-1]), " \t"); strings.HasSuffix(before, name) {
-		return utf8.RuneCountInString(before) - utf8.RuneCountInString(name) + 1
+	before := strings.TrimRight(string(runes[:e.col-1]), " \t")
+	if e.kind == kindComprehend {
+		name = before[len(strings.TrimRightFunc(before, func(r rune) bool { return r < utf8.RuneSelf && wordByte(byte(r)) })):]
 	}
-	return e.col
+	if name != "" && strings.HasSuffix(before, name) {
+		return e.line, utf8.RuneCountInString(before) - utf8.RuneCountInString(name) + 1
+	}
+	return e.line, e.col
 }
