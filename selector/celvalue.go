@@ -51,7 +51,7 @@ func (t *syntaxTree) unplanned(options []cel.ProgramOption) *fault {
 			_, cause = t.library.env.PlanProgram(part, options...)
 		}
 	}))
-	f := &fault{msg: fmt.Sprintf("this has no value, whatever the data: %v", cause), hint: "correct what is converted here"}
+	f := &fault{msg: "this has no value, whatever the data: " + cut(fmt.Sprint(cause)), hint: "correct what is converted here"}
 	t.tree().walk(func(n *expr) {
 		if n.id == id {
 			f.at = n

@@ -40,10 +40,10 @@ func (e *Env) names(n *expr, local []string) *fault {
 				hint = "did you mean " + near + "?"
 			}
 			hint = cmp.Or(hint, "only the standard functions of CEL are available")
-			return &fault{at: n, msg: "there is no function " + n.name, hint: hint}
+			return &fault{at: n, msg: "there is no function " + cut(n.name), hint: hint}
 		}
 	case kindMessage:
-		return &fault{at: n, msg: "message " + n.name + " cannot be built here", hint: "use strings, numbers, booleans, lists and maps"}
+		return &fault{at: n, msg: "message " + cut(n.name) + " cannot be built here", hint: "use strings, numbers, booleans, lists and maps"}
 	case kindOther:
 		return &fault{at: n, msg: "this is not supported", hint: "use strings, numbers, booleans, lists and maps"}
 	case kindComprehend:
@@ -88,7 +88,7 @@ func (e *Env) resolve(n *expr, path, local []string) *fault {
 	for n.kind == kindSelect {
 		n = n.args[0]
 	}
-	return &fault{at: n, msg: full + " is not declared", hint: hint}
+	return &fault{at: n, msg: cut(full) + " is not declared", hint: hint}
 }
 
 func (l *layout) has(name string) bool {
@@ -197,7 +197,7 @@ func (e *Env) regex(call *expr) *fault {
 	}
 	size, err := programSize(text)
 	if err != nil {
-		return &fault{at: pattern, msg: "invalid regular expression: " + strings.TrimPrefix(err.Error(), "error parsing regexp: "), hint: "the syntax is that of RE2"}
+		return &fault{at: pattern, msg: "invalid regular expression: " + cut(strings.TrimPrefix(err.Error(), "error parsing regexp: ")), hint: "the syntax is that of RE2"}
 	}
 	if size > e.limits.RegexProgram {
 		return &fault{at: pattern, limit: true, msg: fmt.Sprintf("the regular expression has %d instructions, the limit is %d", size, e.limits.RegexProgram), hint: "repeat less, or use startsWith, endsWith or contains"}

@@ -80,7 +80,7 @@ type CompileError struct {
 	Expr string // the text that was compiled, cut after 200 bytes
 	Line int    // 1-based; 1 if the whole text is at fault, as when it is too long; 0 if the place is unknown
 	Col  int    // 1-based, in characters; 0 if the place is unknown
-	Msg  string // what is wrong
+	Msg  string // what is wrong; what it quotes of the text is cut after 200 bytes
 	Hint string // what to write instead
 
 	limit bool

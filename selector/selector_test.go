@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
@@ -847,6 +848,24 @@ func TestCompileErrorText(t *testing.T) {
 	_, err = env.Compile("a" + strings.Repeat("é", 500))
 	if errors.As(err, &fault); fault.Expr != "a"+strings.Repeat("é", 99) {
 		t.Errorf("a character is cut: %q", fault.Expr)
+	}
+	long := strings.Repeat("z", 900)
+	for text, want := range map[string]string{
+		strings.Repeat("é", 400):   "syntax error",
+		"flag && " + long:          "z is not declared",
+		"flag && resource." + long: "z is not declared",
+		long + "()":                "there is no function z",
+		long + "{}":                "z cannot be built here",
+		"flag " + long:             "syntax error",
+		"resource.kind.matches('" + strings.Repeat("(", 900) + "')":     "invalid regular expression",
+		"flag == '" + strings.Repeat("é", 400):                          "syntax error",
+		"timestamp('" + long + "') < timestamp('2026-01-01T00:00:00Z')": "invalid timestamp",
+		"int('" + long + "') == weight":                                 "this has no value",
+	} {
+		_, err := env.Compile(text)
+		if !errors.As(err, &fault) || len(fault.Msg) > 250 || !utf8.ValidString(fault.Msg) || !strings.Contains(fault.Msg, want) || len(err.Error()) > 1000 {
+			t.Errorf("what is wrong is said in %d bytes, want %q in at most 250: %.60s", len(fault.Msg), want, err)
+		}
 	}
 	_, err = env.Compile(strings.Repeat("=", 200))
 	if errors.As(err, &fault); len(fault.Expr) != 200 {

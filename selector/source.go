@@ -14,7 +14,7 @@ type source struct {
 }
 
 func (s source) refuse(line, col int, msg, hint string) error {
-	return &CompileError{Expr: cut(s.text), Line: line, Col: col, Msg: msg, Hint: hint}
+	return &CompileError{Expr: cut(s.text), Line: line, Col: col, Msg: cut(msg), Hint: hint}
 }
 
 // exceeds refuses the text because of a limit. format prints the number and the limit.
