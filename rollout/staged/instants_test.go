@@ -95,6 +95,7 @@ func TestInstants(t *testing.T) {
 	retry := staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c2", Attempt: 1}}}
 	there := retry
 	there.Commands = append(slices.Clone(retry.Commands), staged.Command{Kind: staged.CommandSkip, Target: "c2"})
+	skip := staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}}
 	cancel := staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}
 	steps := func(list ...dated) []dated { return list }
 	at := func(minute int, in staged.Input) dated { return dated{minute, in} }
@@ -127,6 +128,8 @@ func TestInstants(t *testing.T) {
 		{"over during a stop, because stopped time counts", both, staged.Options{}, "Run", steps(at(0, nothing), at(2, ready), at(5, stop), at(15, nothing), at(20, run)), "begun 0, Waiting 20; WaitingAfter 2 after requested 2 - waited 12"},
 		{"over behind a stop that froze it for 15 minutes", both, staged.Options{WaitDuringStop: staged.Freeze}, "Run", steps(at(0, nothing), at(2, ready), at(5, stop), at(20, run), at(40, nothing)), "begun 0, Waiting 20; WaitingAfter 2 after requested 2 - waited 27"},
 		{"over before a stop that would have frozen it", both, staged.Options{WaitDuringStop: staged.Freeze}, "Run", steps(at(0, nothing), at(2, ready), at(15, stop), at(20, run)), "begun 0, Waiting 20; WaitingAfter 2 after requested 2 - waited 12"},
+		{"over while the run was held, before a stop that would have frozen it", waits, staged.Options{OnFailure: staged.Hold, WaitDuringStop: staged.Freeze}, "Run", steps(at(0, nothing), at(2, see(staged.HealthFailed, "c1", "c2")), at(15, stop), at(18, skip), at(20, run)), "begun 0, PartiallySucceeded 20; Succeeded 20 waited 12; Skipped 20"},
+		{"half over while the run was held, before a stop that froze it", waits, staged.Options{OnFailure: staged.Hold, WaitDuringStop: staged.Freeze}, "Run", steps(at(0, nothing), at(2, see(staged.HealthFailed, "c1", "c2")), at(7, stop), at(18, skip), at(20, run), at(40, nothing)), "begun 0, PartiallySucceeded 40; Succeeded 40 waited 25; Skipped 40"},
 		{"settled and over during a stop: the stage waited for nothing by the time it came to that", waits, staged.Options{}, "Run", steps(at(0, nothing), at(1, stop), at(2, ready), at(20, run)), "begun 0, Succeeded 20; Succeeded 20 waited 12; Skipped 20"},
 		{"stopping, until the targets are settled", plain, staged.Options{}, "Run", steps(at(0, nothing), at(1, stop)), "begun 0, Stopping 1; Updating 0"},
 		{"stopped once they are", plain, staged.Options{}, "Run", steps(at(0, nothing), at(1, stop), at(3, ready)), "begun 0, Stopped 3; Updating 0"},

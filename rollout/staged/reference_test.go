@@ -334,7 +334,7 @@ func (r *reference) desire(state staged.State) {
 			if s.settled.After(r.since) {
 				now := r.now
 				s.settled = &now
-			} else {
+			} else if r.waitEnd(s).After(r.since) {
 				s.paused += r.now.Sub(r.since)
 			}
 		}

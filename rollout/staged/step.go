@@ -164,6 +164,7 @@ func (e *edit) desire(state State) {
 	case r.desired == StateStop && freeze: // the current stage of an ending run is not settled: a member is in progress
 		switch s := r.stage(r.current); {
 		case !s.settled.known() || s.elapsed || !e.plan.stages[r.current].waits:
+		case s.waitUntil(&e.plan.stages[r.current]) <= r.since: // over before the stop, while the run was held
 		case s.settled > notedAt(r.since):
 			e.stage(r.current).settled = notedAt(e.now)
 		default:
