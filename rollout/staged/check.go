@@ -15,6 +15,7 @@ type stageCheck struct {
 	*stage
 
 	anyStarted bool  // a member has a start
+	retried    bool  // a member has been
 	early      bool  // a member has a start before that of the stage
 	opened     bool  // the stage has begun to update
 	firstEnd   noted // when the first member was settled that is, or later than all
@@ -34,6 +35,7 @@ func (d *decoder) checkStage(k int) {
 	c.firstEnd = never
 	c.tree.all(func(_ int, rec *record, _ string) bool {
 		c.anyStarted = c.anyStarted || rec.marks.has(started)
+		c.retried = c.retried || rec.attempt > 1
 		c.early = c.early || rec.marks.has(started) && notedAt(rec.start) < c.start
 		if rec.state.Settled() {
 			c.firstEnd = min(c.firstEnd, notedAt(rec.end))
@@ -232,6 +234,9 @@ func (c *stageCheck) checkSettled() {
 	case StageUpdating:
 		if c.settled.known() != (c.unsettled() == 0) {
 			c.wrong("settled", "must be there if, and only if, all members are")
+		}
+		if c.after.state != ApprovalNone && !c.retried { // only a retry takes a stage back
+			c.wrong("after", "must not be asked for before all members have been settled")
 		}
 	case StageWaitingAfter, StageSucceeded:
 		if !c.settled.known() || c.unsettled() > 0 {

@@ -654,6 +654,7 @@ func TestDamageAtTheEnds(t *testing.T) {
 	// A stop adds nothing to a wait that there is not.
 	asked := newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{WaitDuringStop: staged.Freeze}, []string{"c1"}).see(staged.HealthReady, "c1").
 		step(staged.Input{State: staged.StateStop}).after(time.Minute).step(staged.Input{State: staged.StateRun}).run
+	unasked := newScene(t, staged.Strategy{Stages: []staged.Stage{asks}}, staged.Options{}, []string{"c1"}).step(staged.Input{State: staged.StateStop}).run
 	held := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").run
 	passed := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{}, []string{"c1", "c2"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}}).see(staged.HealthReady, "c1").run
 	var three staged.Strategy // the first is skipped, the second is under way, and the third waits for its turn
@@ -745,6 +746,7 @@ func TestDamageAtTheEnds(t *testing.T) {
 		{"current before the first step", fresh, `"states":"2w"`, `"states":"cw"`},
 		{"retried before the first step", fresh, `"states":"2w"`, `"attempts":[0,2],"states":"2w"`},
 		{"asked for what comes behind a stage that was refused", refused, `"before":"rejected"`, `"before":"rejected","after":"requested"`},
+		{"approved behind a stage that never had all its members settled", unasked, `"phase":"Updating"`, `"phase":"Updating","after":"approved"`},
 		{"settled before the stage began", before, `"before":"requested"`, `"before":"requested","settled":"2026-03-10T08:00:00Z"`},
 		{"a stage that begins in the future, and nobody was started", idle, `"start":"2026-03-10T08:00:00Z"`, `"start":"2026-03-10T08:00:01Z"`},
 		{"settled in the future", idle, `"settled":"2026-03-10T08:00:00Z"`, `"settled":"2026-03-10T08:00:01Z"`},
