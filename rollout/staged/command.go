@@ -69,7 +69,8 @@ const (
 	// may be at already: the host must make sure that this has an effect, and must not attach the
 	// new token to what it still sees of the failed attempt, or the new attempt fails at once.
 	CommandRetry CommandKind = "retry"
-	// CommandCancel ends the run once the targets in progress are settled, stuck or ready.
+	// CommandCancel ends the run once the targets in progress are settled, stuck or ready, also a run
+	// that is failing.
 	CommandCancel CommandKind = "cancel"
 )
 

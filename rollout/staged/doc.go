@@ -206,7 +206,10 @@
 //     deadline, but it makes no progress either.
 //   - A wait counts from when the last member was settled, even during a stop or while the run is
 //     held, but not from before the stage began. With WaitDuringStop Freeze, stopped time does not
-//     count.
+//     count. A member that failed is settled: when a skip releases a held run, the wait can be over.
+//   - Whether a stage is skipped is decided when its turn comes. One that waits for its approval
+//     then goes through all its tasks, even if its members leave or are skipped meanwhile. Only the
+//     cleanup takes back a request that is no longer needed.
 //   - A retry during a stop returns a stage in WaitingAfter to Updating at once; nothing starts
 //     before the run is resumed.
 //   - Actions are repeated while their targets are starting, in every phase that is not terminal,

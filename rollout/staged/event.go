@@ -36,7 +36,7 @@ const (
 	EventJoined             EventKind = "joined"              // a target became a member
 	EventCommandIgnored     EventKind = "command_ignored"     // a command did not apply
 	EventObservationIgnored EventKind = "observation_ignored" // an observation is stale, or of an unknown target
-	EventMembershipIgnored  EventKind = "membership_ignored"  // a change of the fleet has no effect
+	EventMembershipIgnored  EventKind = "membership_ignored"  // a change of the fleet has no effect; of a target that starts leaving, none on the cleanup
 )
 
 // Reason is a stable code on which programs branch. The text for people may change.
@@ -70,7 +70,8 @@ const (
 	ReasonGone       Reason = "gone"            // it left the fleet
 )
 
-// String describes the event in one line.
+// String describes the event in one line. It names a stage by its index, as a [Command] does and the
+// text of a run, where the name stands beside it.
 func (e Event) String() string {
 	var words []string
 	if e.Kind != EventStage {

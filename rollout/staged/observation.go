@@ -15,9 +15,10 @@ type Observation struct {
 	Gone    bool   `json:"gone,omitempty"`    // it no longer exists
 	// Token is the token of this run's last action on the target before this observation. An
 	// observation with any other token, be it of another run, is stale and ignored. An observation
-	// without a token is never stale. But it acknowledges a start only if it shows the version of
-	// the run, and a removal only if the target is Gone: while an action is not acknowledged, any
-	// other observation without a token changes nothing, whatever its health.
+	// without a token is never stale, and a target that is Gone needs none. But otherwise it
+	// acknowledges a start only if it shows the version of the run, and a removal never: while an
+	// action is not acknowledged, any other observation without a token changes nothing, whatever
+	// its health.
 	//
 	// A retry makes a new attempt: from then on the token of the failed one is stale, even before
 	// the new attempt is started, because what was seen of the failed attempt says nothing about

@@ -36,9 +36,10 @@ type Options struct {
 	// VerifyDone says which done targets are looked at again: DuringWait for those of the current
 	// stage, Never, or Always for those of every stage.
 	VerifyDone Choice `json:"verifyDone,omitempty"`
-	// OnRegression is for a done target that is found unhealthy or at another version. With Block
-	// its stage does not close if it has after-stage tasks, and with VerifyDone Always no stage
-	// does. Note only gives an event. Fail counts it as a failure.
+	// OnRegression is for a done target that is found failing, failed or at another version. With
+	// Block its stage does not close if it has after-stage tasks, and with VerifyDone Always no
+	// stage does. Note only gives an event, each time that it is found so. Fail counts it as a
+	// failure.
 	OnRegression Choice `json:"onRegression,omitempty"`
 	// OnFailure is for a failure budget that is exceeded: Fail, which fails the run, or Hold, which
 	// waits for Skip, Retry or Cancel.

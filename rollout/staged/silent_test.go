@@ -89,6 +89,31 @@ func TestSilentDesigns(t *testing.T) {
 		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}}}).want(staged.PhaseProgressing, "c1 starting attempt 2")
 		s.after(time.Minute).see(staged.HealthReady, "c1").want(staged.PhaseWaiting, "c1 done attempt 2").left(time.Hour)
 	})
+	t.Run("when a skip releases a held run, the wait can be over", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 2)), staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2"}).see(staged.HealthReady, "c1").see(staged.HealthFailed, "c2")
+		s.want(staged.PhaseHeld, "c1 done, c2 failed (reported_failed)").after(time.Hour).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}})
+		if s.run.Phase() != staged.PhasePartiallySucceeded {
+			t.Error(s.run)
+		}
+	})
+	t.Run("a stage that waits for its approval is not skipped when its members leave", func(t *testing.T) {
+		st := all("st", 1)
+		st.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, waiting(time.Hour, st), staged.Options{}, []string{"c1"})
+		s.step(staged.Input{Removed: []string{"c1"}}).want(staged.PhaseWaiting, "c1 removed")
+		if v, _ := s.run.Waits(); v.Reason != staged.ReasonApproval || len(s.result.Actions) != 1 {
+			t.Errorf("%s\n%s", v, s.result)
+		}
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).want(staged.PhaseWaiting, "c1 removed").left(time.Hour)
+	})
+	t.Run("each time that a regression is found there is an event", func(t *testing.T) {
+		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{OnRegression: staged.Note}, []string{"c1"}).see(staged.HealthReady, "c1")
+		for range 2 {
+			if s.see(staged.HealthFailing, "c1"); len(s.result.Events) != 1 || s.result.Events[0].Kind != staged.EventRegressed || s.result.Changed {
+				t.Error(s.result)
+			}
+		}
+	})
 	t.Run("a target that was removed and comes back does not join again", func(t *testing.T) {
 		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Added: staged.Append}, []string{"c1", "c2"})
 		s.step(staged.Input{Removed: []string{"c2"}}).step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).want(staged.PhaseProgressing, "c1 starting, c2 removed")

@@ -19,7 +19,7 @@ const (
 	StageUpdating      StagePhase = "Updating"      // members start as slots become free
 	StageWaitingAfter  StagePhase = "WaitingAfter"  // all are settled, and the tasks after it, if any, are open
 	StageSucceeded     StagePhase = "Succeeded"     // closed
-	StageSkipped       StagePhase = "Skipped"       // closed with all its tasks, because it had no member to update
+	StageSkipped       StagePhase = "Skipped"       // closed with all its tasks, because it had no member to update when its turn came
 	StageFailed        StagePhase = "Failed"        // it was open when the run failed
 )
 

@@ -51,8 +51,8 @@ type Stage struct {
 	// Targets are names of members, in place of a selector. Names that the fleet does not have are
 	// ignored, as are objects that a selector matches and that are not targets.
 	Targets []string `json:"targets,omitempty"`
-	// SortingLabelKey is a label with a whole number that orders the members, ascending; empty
-	// orders them by name alone.
+	// SortingLabelKey is a label with a whole number, at least 0, that orders the members,
+	// ascending; empty orders them by name alone.
 	SortingLabelKey string `json:"sortingLabelKey,omitempty"`
 	// MaxConcurrency is how many members may be in progress, at least 1 even if the percentage
 	// gives less. Unset means 1.

@@ -21,11 +21,12 @@ type Samples struct {
 // approval, how long its present answer took, and whether that is a rejection. A nil run shows
 // nothing.
 //
-// A target shows nothing if it was at the version before, is in progress, was skipped, was taken over
-// or left. A run does not keep the attempts before a retry either. So where people retry or skip what
-// failed, failures are rarer in the samples than they were; and what is slow is rarer, unless all
-// runs are over. For a run whose stages have other names, list what is to count for them under their
-// names, or under the empty one.
+// A target shows nothing if it was at the version before, is starting or updating, was skipped, was
+// taken over or left. With OnRegression at Fail, one that was done and is then reported as failed
+// shows a failure after all that time: a run does not keep that it was done. Nor does it keep the
+// attempts before a retry. So where people retry or skip what failed, failures are rarer in the
+// samples than they were; and what is slow is rarer, unless all runs are over. For a run whose stages
+// have other names, list what is to count for them under their names, or under the empty one.
 func SamplesOf(runs ...*staged.Run) Samples {
 	samples := Samples{Targets: map[string][]Outcome{}, Approvals: map[string][]Answer{}}
 	for _, run := range runs {

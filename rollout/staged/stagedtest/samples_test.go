@@ -79,3 +79,19 @@ func TestSamplesOf(t *testing.T) {
 		t.Errorf("what has not begun shows %v", got)
 	}
 }
+
+// TestSamplesOfRegression: a run does not keep that what failed had been done before.
+func TestSamplesOfRegression(t *testing.T) {
+	t.Parallel()
+	only := stage("only", 1, "a")
+	only.AfterStageTasks = []staged.Task{{Type: staged.TimedWait, WaitTime: staged.For(minutes(60))}}
+	world := stagedtest.World{StagedRun: compile(t, staged.Strategy{Stages: []staged.Stage{only}}, fleet("a"), staged.Options{OnRegression: staged.Fail, OnFailure: staged.Hold}), Start: t0,
+		Target: stagedtest.ReadyAfter(minutes(5)),
+		Changes: []stagedtest.Change{{At: t0.Add(minutes(20)), Do: func(*staged.Run) staged.Input {
+			return staged.Input{Observations: []staged.Observation{{Target: "a", Version: "2", Health: staged.HealthFailed}}}
+		}}}}
+	want := map[string][]stagedtest.Outcome{"only": {{After: minutes(20), Health: staged.HealthFailed}}}
+	if diff := cmp.Diff(want, stagedtest.SamplesOf(play(t, world).Run).Targets); diff != "" {
+		t.Error(diff)
+	}
+}
