@@ -45,7 +45,8 @@ type Options struct {
 	// waits for Skip, Retry or Cancel.
 	OnFailure Choice `json:"onFailure,omitempty"`
 	// OnReject is for an approval that is rejected: Fail, which fails the run, or Hold, which waits
-	// for Approve or Cancel.
+	// for Approve or Cancel. No action asks for a rejected approval again: look for it in
+	// [Run.Stages].
 	OnReject Choice `json:"onReject,omitempty"`
 	// Rounding is how percentages are rounded: Down (of concurrency to at least 1), or Up.
 	Rounding Choice `json:"rounding,omitempty"`
