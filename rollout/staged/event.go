@@ -70,8 +70,8 @@ const (
 	ReasonGone       Reason = "gone"            // it left the fleet
 )
 
-// String describes the event in one line. It names a stage by its index, as a [Command] does and the
-// text of a run, where the name stands beside it.
+// String describes the event in one line. It names a stage by its index, as a [Command] does and
+// the text of a run, where the name stands beside it.
 func (e Event) String() string {
 	var words []string
 	if e.Kind != EventStage {
