@@ -131,11 +131,17 @@ func shownApproval(g Gate) string {
 }
 
 // String returns a line for each action and each event, the instant of Next, and "changed" if the
-// run has to be stored. Of many actions and events it shows the first ten and counts the rest. It
-// returns "nothing" if there is none of these. The text does not end with a newline.
+// run has to be stored. Of many actions and events it shows the first ten and counts the rest, but
+// the new phase of the run is always told. It returns "nothing" if there is none of these. The text
+// does not end with a newline.
 func (r Result) String() string {
 	lines := textlist.Lines(nil, "", r.Actions)
-	lines = textlist.Lines(lines, "event: ", r.Events)
+	events, phase := r.Events, []Event(nil)
+	if last := len(events) - 1; last >= 0 && events[last].Kind == EventRun { // a step tells it last
+		events, phase = events[:last], events[last:]
+	}
+	lines = textlist.Lines(lines, "event: ", events)
+	lines = textlist.Lines(lines, "event: ", phase)
 	if !r.Next.IsZero() {
 		lines = append(lines, "next: "+r.Next.UTC().Format(time.RFC3339))
 	}

@@ -32,6 +32,10 @@ func TestResultString(t *testing.T) {
 		{"no instant can help", asked, "request approval run-after-only\nevent: target stage 0 c1 done\nevent: stage 0 WaitingAfter\nevent: approval stage 0 after requested\nevent: run Waiting\nchanged"},
 		{"many", staged.Result{Actions: slices.Repeat(first.Actions, 12), Events: slices.Repeat(first.Events[:1], 11)},
 			strings.Repeat("start c1, attempt 1\n", 10) + "and 2 more\n" + strings.Repeat("event: stage 0 Updating\n", 10) + "event: and 1 more"},
+		{"many, and then the run is in another phase", staged.Result{Events: append(slices.Repeat(first.Events[:1], 12), first.Events[2])},
+			strings.Repeat("event: stage 0 Updating\n", 10) + "event: and 2 more\nevent: run Progressing"},
+		{"ten, and then the run is in another phase", staged.Result{Events: append(slices.Repeat(first.Events[:1], 10), first.Events[2])},
+			strings.Repeat("event: stage 0 Updating\n", 10) + "event: run Progressing"},
 		{"of a run that is over", staged.Result{}, "nothing"},
 		{"times are in UTC", staged.Result{Next: benchStart.In(time.FixedZone("east", 3600))}, "next: 2026-03-10T08:00:00Z"},
 	} {
