@@ -201,9 +201,10 @@
 //     loses readiness, the deadline applies again, counted from the start of the target.
 //   - A progressDeadline runs on during a stop, because the update of the target does: a stop
 //     starts nothing more, and calls no target back. A target that times out meanwhile counts as a
-//     failure when the run is resumed. To go on all the same, retry or skip it before Run or in the
-//     same step: commands apply before budgets decide. A paused Deployment of Kubernetes has no
-//     deadline, but it makes no progress either.
+//     failure when the run is resumed, and until then the verdicts say which budget is exceeded.
+//     To go on all the same, retry or skip it before Run or in the same step: commands apply before
+//     budgets decide. A paused Deployment of Kubernetes has no deadline, but it makes no progress
+//     either.
 //   - A wait counts from when the last member was settled, even during a stop or while the run is
 //     held, but not from before the stage began. With WaitDuringStop Freeze, stopped time does not
 //     count. A member that failed is settled: when a skip releases a held run, the wait can be over.

@@ -74,10 +74,7 @@ func (r *Run) halted(v *Verdict) bool {
 		} else {
 			v.Data.Detail = "the first step is still to come"
 		}
-	case PhaseStopping, PhaseStopped:
-		v.Reason = ReasonStopped
-		operator("set state Run")
-	case PhaseHeld:
+	case PhaseStopping, PhaseStopped, PhaseHeld:
 		v.Reason = ReasonHeld
 		r.faulted(v)
 		if r.rejected() {
@@ -89,6 +86,10 @@ func (r *Run) halted(v *Verdict) bool {
 			operator("skip, retry or cancel")
 		default: // their stage is closed, or they are leaving
 			operator("skip or cancel")
+		}
+		if r.phase != PhaseHeld { // what would hold or fail it is undone before
+			v.Reason = ReasonStopped
+			operator("set state Run")
 		}
 	default:
 		if !r.phase.Terminal() {

@@ -106,6 +106,8 @@ func TestTexts(t *testing.T) {
 		{"failed in its wait, which then ends nowhere", tell(approve(newScene(t, plain(gated), staged.Options{}, []string{"c1"}), staged.Before).see(staged.HealthReady, "c1"), staged.CommandReject, staged.After).run},
 		{"stopping", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1", "c2"}).step(stop).run},
 		{"stopped", newScene(t, plain(gated), staged.Options{}, []string{"c1"}).step(stop).run},
+		{"stopped, and over the budget", newScene(t, plain(all("only", 2)), staged.Options{}, []string{"c1", "c2", "c3"}).step(stop).see(fails, "c1").see(staged.HealthReady, "c2").run},
+		{"stopped, and refused", tell(newScene(t, plain(gated), staged.Options{}, []string{"c1"}).step(stop), staged.CommandReject, staged.Before).run},
 		{"cancelling", newScene(t, plain(deadline), staged.Options{}, []string{"c1", "c2", "c3"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}).run},
 		{"before the cleanup", newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1").run},
 		{"in the cleanup", approve(newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), staged.Before).run},

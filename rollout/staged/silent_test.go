@@ -142,6 +142,13 @@ func TestSilentDesigns(t *testing.T) {
 			s.after(5*time.Minute-1).step(staged.Input{}).want(staged.PhaseStopped, "c1 starting stuck, c2").left(1)
 			return s.after(1).step(staged.Input{}).want(staged.PhaseStopped, "c1 timedOut, c2").left(0)
 		}
+		told := stopped(staged.Options{})
+		waits, _ := told.run.Waits()
+		target, _ := told.run.Explain("c2")
+		const want = "stopped (budget), 1 of at most 0 failed: c1, waits for an operator to skip, retry or cancel and an operator to set state Run"
+		if waits.String() != want || target.String() != want {
+			t.Errorf("nobody is told before resuming: %s; %s", waits, target)
+		}
 		stopped(staged.Options{}).step(staged.Input{State: staged.StateRun}).want(staged.PhaseFailed, "c1 timedOut, c2")
 		stopped(staged.Options{OnFailure: staged.Hold}).step(staged.Input{State: staged.StateRun}).want(staged.PhaseHeld, "c1 timedOut, c2")
 		retry := staged.Command{Kind: staged.CommandRetry, Target: "c1", Attempt: 1}

@@ -40,7 +40,7 @@ const (
 	ReasonCancelling  Reason = "cancelling"  // Data says by whom: the run starts nothing more
 	ReasonFailing     Reason = "failing"     // Data says why, as for ReasonHeld, unless a skip or an approval has undone that: the run fails all the same
 	ReasonInitialized Reason = "initialized" // the state is Initialize, or the first step is still to come
-	ReasonStopped     Reason = "stopped"     // or stopping
+	ReasonStopped     Reason = "stopped"     // or stopping; if resuming would hold or fail the run, Data says why, as for ReasonHeld, and On what undoes it
 	// ReasonHeld: if a budget is exceeded, Data.Detail is "budget", Data.Names are failed targets,
 	// Data.Total is the number of all that failed, and Data.Allowed is how many may fail. The
 	// budget is that of Data.Stage or, if no stage is over its own, that of the run. Otherwise
