@@ -2,6 +2,7 @@ package rollouttest
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,13 +56,20 @@ func (r *running) schedule() error {
 		}
 	}
 	for i, c := range r.Changes {
-		if instant.Unset(c.At) || c.Do == nil {
-			return fmt.Errorf("World.Changes[%d]: At and Do must be set", i)
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("World.Changes[%d]: %w", i, err)
 		}
 		r.arrivals = append(r.arrivals, c)
 	}
 	r.arrivals = slices.DeleteFunc(r.arrivals, func(c Change) bool { return c.At.After(lastInstant()) }) // no plan will ever see them
 	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+func (c *Change) validate() error {
+	if instant.Unset(c.At) || c.Do == nil {
+		return errors.New("At and Do must be set")
+	}
 	return nil
 }
 

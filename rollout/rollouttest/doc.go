@@ -19,7 +19,7 @@
 // People who approve are in the Fleet, if it is known when they do, or answer by [World].Approval once
 // they are asked; a forecast draws their answers from [Samples], too. An operator decides by
 // [World].Operator about executions that halt after a failure, and about targets that have no attempt
-// left.
+// left. Whatever else people do about what they see, [World].React returns.
 //
 // [Explore] runs a world once for every job that may fail or hang, or for every two of them, and says
 // what that holds up and what it leaves in disruption. [World.With] is the world with such faults, to

@@ -6,6 +6,7 @@ import (
 	"log"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tranche-dev/tranche/rollout"
@@ -148,22 +149,7 @@ func ExampleWorld_rollback() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fleet := rollout.Snapshot{
-		Environments: []rollout.Environment{{ID: "prod"}},
-		Deployments:  []rollout.Deployment{{ID: "agent"}},
-		Versions: []rollout.Version{
-			{ID: "v1", Deployment: "agent", Status: rollout.VersionReady, CreatedAt: noon.Add(-time.Hour)},
-			{ID: "v2", Deployment: "agent", Status: rollout.VersionReady, CreatedAt: noon},
-		},
-	}
-	for k := range 8 {
-		id := fmt.Sprintf("node-%d", k)
-		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
-		fleet.Targets = append(fleet.Targets, rollout.Target{
-			TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "agent"},
-			Jobs:     []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: noon.Add(-time.Hour)}},
-		})
-	}
+	fleet := exampleAgents(8)
 	timeline, err := rollouttest.World{
 		Policies: set, Fleet: fleet, Start: noon,
 		Job: func(start rollout.Start, _ int) rollouttest.Outcome {
@@ -192,6 +178,82 @@ func ExampleWorld_rollback() {
 	// node-2 ..............................aaaaa..................
 	// node-4 / prod / agent: v2 waits: rollback_triggered (back to v1): over failureBudget budget, waits for an operator's override or a version of agent
 	// node-5 / prod / agent: v2 waits: failure_budget_exceeded (3 targets failed, 2 may: node-1, node-2, node-3), waits for an operator's override or a version of agent or successes of agent v2 in prod
+}
+
+// What if somebody watches? Here whoever is on call rejects a version ten minutes after its second
+// failure. Until then it goes on, because no budget stops it; then it leaves the nodes that have it.
+func ExampleWorld_react() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`{"name": "agents", "selector": "true", "rules": [
+		{"id": "curve", "gradualRollout": {"rolloutType": "linear", "timeScaleInterval": 300}},
+		{"id": "back", "rollback": {"onVersionStatuses": ["rejected"]}}]}`), env)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fleet := exampleAgents(8)
+	timeline, err := rollouttest.World{
+		Policies: set, Fleet: fleet, Start: noon,
+		Job: func(start rollout.Start, _ int) rollouttest.Outcome {
+			if start.Version == "v2" && slices.Contains([]string{"node-3", "node-4"}, start.Resource) {
+				return rollouttest.Outcome{After: 2 * time.Minute, Status: rollout.JobFailure}
+			}
+			return rollouttest.Outcome{After: 3 * time.Minute}
+		},
+		React: func(step rollouttest.Step, news []rollouttest.Entry) (changes []rollouttest.Change) {
+			for _, entry := range news {
+				if entry.Kind != rollouttest.End || entry.Status != string(rollout.JobFailure) {
+					continue
+				}
+				failed := 0
+				for _, target := range step.Snapshot.Targets {
+					for _, job := range target.Jobs {
+						if job.Version == entry.Version && job.Status == rollout.JobFailure {
+							failed++
+						}
+					}
+				}
+				if failed == 2 {
+					changes = append(changes, rollouttest.Change{
+						At: entry.At.Add(10 * time.Minute), What: "on call: " + entry.Version + " is rejected",
+						Do: func(s *rollout.Snapshot) {
+							for k := range s.Versions {
+								if s.Versions[k].ID == entry.Version {
+									s.Versions[k].Status = "rejected"
+								}
+							}
+						},
+					})
+				}
+			}
+			return changes
+		},
+	}.Run(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, entry := range timeline.Entries {
+		if entry.Note != "" || entry.Status == string(rollout.JobFailure) {
+			fmt.Println(entry.At.Format("15:04"), strings.TrimSpace(entry.Resource+" "+entry.Status+entry.Note))
+		}
+	}
+	fmt.Print(timeline.Chart(time.Minute))
+	// Output:
+	// 12:12 node-3 failure
+	// 12:22 node-4 failure
+	// 12:32 on call: v2 is rejected
+	// 1m = 1 column, from 2026-03-10 12:00:00
+	// a agent  # several  - slot held
+	//        +0s       +10m      +20m      +30m
+	// node-7 aaa.............................aaa.
+	// node-6 .....aaa........................aaa.
+	// node-3 ..........aa....................aaa.
+	// node-0 ...............aaa..............aaa.
+	// node-4 ....................aa..........aaa.
+	// node-1 .........................aaa....aaa.
+	// node-2 ..............................aaaaaa
 }
 
 // When is it done? Every job takes as long as one of the past ones, drawn at random: most took
@@ -309,4 +371,25 @@ func ExampleStep_Check() {
 	fmt.Println(rollouttest.Step{Snapshot: observed, Plan: plan}.Check())
 	// Output:
 	// rollouttest: invariant wakeup is broken at 2026-03-10T12:00:00Z: kubelet on node-1: slot_full names neither an instant nor an event
+}
+
+// exampleAgents is a fleet of nodes that run v1 of an agent, of which v2 comes out at noon.
+func exampleAgents(nodes int) rollout.Snapshot {
+	fleet := rollout.Snapshot{
+		Environments: []rollout.Environment{{ID: "prod"}},
+		Deployments:  []rollout.Deployment{{ID: "agent"}},
+		Versions: []rollout.Version{
+			{ID: "v1", Deployment: "agent", Status: rollout.VersionReady, CreatedAt: noon.Add(-time.Hour)},
+			{ID: "v2", Deployment: "agent", Status: rollout.VersionReady, CreatedAt: noon},
+		},
+	}
+	for k := range nodes {
+		id := fmt.Sprintf("node-%d", k)
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
+		fleet.Targets = append(fleet.Targets, rollout.Target{
+			TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "agent"},
+			Jobs:     []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: noon.Add(-time.Hour)}},
+		})
+	}
+	return fleet
 }

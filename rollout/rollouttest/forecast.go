@@ -39,9 +39,9 @@ import (
 //
 // The first trial runs the world as it is, with Pure if the fleet has a State. The others run it
 // with Pure and Trust, in parallel on all cores unless World.Plan is set. So World.Job,
-// World.Approval, World.Operator and [Change].Do must not write to what two runs share. Each trial
-// has its own store: World.Store must be nil. The error is that of the first trial that fails; then
-// the prediction is empty.
+// World.Approval, World.Operator, World.React and [Change].Do must not write to what two runs share.
+// Each trial has its own store: World.Store must be nil. The error is that of the first trial that
+// fails; then the prediction is empty.
 func Forecast(ctx context.Context, world World, samples Samples, trials int, seed uint64) (Prediction, error) {
 	switch {
 	case trials < 1:
@@ -57,7 +57,7 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 	f.run(ctx, 0)
 	if f.outcomes[0].err == nil {
 		f.world.Trust, f.world.Pure = true, true
-		if len(world.Changes) == 0 { // which may rely on where in its lists the fleet has something
+		if len(world.Changes) == 0 && world.React == nil { // which may rely on where in its lists the fleet has something
 			f.world.Fleet.Resources, f.world.Fleet.Targets = ascending(world.Fleet.Resources, world.Fleet.Targets)
 		}
 		rest := f.outcomes[1:]

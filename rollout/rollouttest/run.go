@@ -61,6 +61,9 @@ func (r *running) run(ctx context.Context) error {
 		r.inFlight(&plan) // of what was at work before anything started, or is by a change
 		r.settled(&plan)
 		r.inOrder(began)
+		if err := r.react(snapshot, plan, began); err != nil {
+			return err
+		}
 		began = len(r.timeline.Entries)
 		wake := r.wake(plan.Next)
 		if !r.Trust && !wake.Equal(now) { // else somebody answers at once
@@ -87,6 +90,24 @@ func (r *running) run(ctx context.Context) error {
 		r.clock.Set(wake.UTC()) // whatever zone it was written in
 	}
 	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
+}
+
+// react lets people do something about what the timeline has gained from an entry on.
+func (r *running) react(snapshot rollout.Snapshot, plan rollout.Plan, from int) error {
+	if r.React == nil || from == len(r.timeline.Entries) {
+		return nil
+	}
+	step := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched}
+	for i, change := range r.React(step, slices.Clone(r.timeline.Entries[from:])) {
+		if err := change.validate(); err != nil {
+			return fmt.Errorf("rollouttest: change %d of World.React at %s: %w", i, plan.Now.Format(time.RFC3339Nano), err)
+		}
+		if change.At.Before(plan.Now) {
+			change.At = plan.Now
+		}
+		r.answered(change)
+	}
+	return nil
 }
 
 // look returns when the host looks first, if there is something to see from an instant on.

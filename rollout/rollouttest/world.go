@@ -88,6 +88,15 @@ type World struct {
 	// to override, nor about a target that a rollback rule has taken back.
 	Operator func(Halt) (Decision, bool)
 
+	// React is called at every instant at which something happened, once nothing more starts, with the
+	// step as it is then and with what the timeline has gained since the last call. Whoever watches the
+	// rollout sees it there, and what people or programs do about what they see is what it returns:
+	// further changes, such as the rejection of a version a quarter of an hour after its third
+	// failure. What they would have done before now they do now. It must be a pure function that
+	// modifies nothing, or runs of the world differ; if it returns further changes for ever, set End.
+	// Nil: nobody watches.
+	React func(step Step, news []Entry) []Change
+
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
 	// and its store around it. The timeline is the same. A small world runs faster, since it spends
 	// most of its time on writing and reading records.
@@ -147,7 +156,7 @@ func (w World) play(ctx context.Context, brief bool, found foundJob) (*running, 
 			return r.Job(start, attempt)
 		}
 	}
-	r.brief = brief
+	r.brief = brief && r.React == nil // who watches sees the waits
 	if err = r.takeOver(found); err == nil {
 		err = r.run(ctx)
 	}
