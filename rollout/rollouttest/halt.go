@@ -22,7 +22,7 @@ type Halt struct {
 	Resource string    // id
 	Members  []string  // deployments of the members that failed, ascending; see Decision for one that fails later. Outside brackets the one deployment
 	InVain   string    // why no retry of them helps, such as that they went back; empty: one may
-	Number   int       // from 1: how often the execution, or the version on the target, has halted since the start of the world
+	Number   int       // from 1: how often the execution, or the version on the target, has halted since the start of the world, or had it come to be in vain by then to retry it
 	At       time.Time // since when it halts, as far as the world knows
 
 	Environment, Version string // of a target outside brackets; empty for an execution
@@ -57,6 +57,7 @@ type halted struct {
 	times   int
 	known   map[string]bool // the members that have failed, and that the operator knows of
 	decided bool            // the last time; else nobody does anything
+	retries bool            // by then a retry might have helped, and was decided on
 	command bracket.Command // by which, if decided, without a member
 }
 
@@ -102,7 +103,8 @@ func (r *running) operateExecutions(plan *rollout.Plan) error {
 		}
 		members := slices.Sorted(slices.Values(failed[x].Names))
 		later := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return own.known[member] })
-		if len(later) == 0 {
+		given := own.decided && !own.command.At.After(plan.Now)
+		if len(later) == 0 && !(given && own.retries && failed[x].Detail != "") { // else the retry was in vain
 			continue
 		}
 		halts := len(own.known) > 0 // since before
@@ -111,7 +113,7 @@ func (r *running) operateExecutions(plan *rollout.Plan) error {
 		}
 		switch {
 		case halts && !own.decided: // nobody does anything until it has gone on
-		case halts && own.command.At.After(plan.Now):
+		case halts && !given:
 			r.command(own, later)
 		default: // of those that were known, the command has let none go on
 			own.times++
@@ -214,6 +216,7 @@ func (r *running) decide(own *halted, halt Halt) error {
 		return wrong("%v before it halts: After must be at least 0", -decision.After)
 	}
 	own.command = bracket.Command{Kind: cmp.Or(decision.Kind, bracket.Retry), Group: halt.Group, Resource: halt.Resource, At: halt.At.Add(decision.After)}
+	own.retries = own.command.Kind == bracket.Retry && halt.InVain == ""
 	switch own.command.Kind {
 	case bracket.Retry, bracket.Skip:
 		r.command(own, halt.Members)

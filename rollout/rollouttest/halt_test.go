@@ -381,10 +381,13 @@ func TestDrawnHalts(t *testing.T) {
 		}
 		w.Fleet.Overrides = slices.Clone(w.Fleet.Overrides)
 		for _, own := range alone {
-			wait := slices.IndexFunc(got.Entries, func(e rollouttest.Entry) bool {
-				return e.Kind == rollouttest.Wait && e.At.Equal(own.At) && e.Version == own.Version && e.Resource == own.Resource && e.Environment == own.Environment && e.Deployment == own.Members[0] &&
-					slices.ContainsFunc(e.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonRetryExhausted })
-			})
+			wait := -1 // the last one until then: what waits as it did before is told once
+			for k, e := range got.Entries {
+				if e.Kind == rollouttest.Wait && !e.At.After(own.At) && e.Version == own.Version && e.Resource == own.Resource && e.Environment == own.Environment && e.Deployment == own.Members[0] &&
+					slices.ContainsFunc(e.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonRetryExhausted }) {
+					wait = k
+				}
+			}
 			if wait < 0 {
 				t.Fatalf("nothing in the timeline is the halt %+v\n%s\n%s", own.Halt, got, text)
 			}
@@ -400,6 +403,50 @@ func TestDrawnHalts(t *testing.T) {
 		w.Fleet.Commands = append(slices.Clone(w.Fleet.Commands), decided...)
 		sameIfKnown(t, w, got, fmt.Sprintf("%s\n%v", text, decided))
 	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later", "alone", "alone again")
+}
+
+// TestHaltThatIsInVainLater: two members of a node fail and go back, one after the other, and before both
+// are back nobody knows that no retry will help. When the operator comes it has become so, and the retry
+// that was decided on does nothing: so the operator is asked once more. (Found by TestDrawnHalts,
+// -rapid.seed=4295503343: the execution halted for ever.)
+func TestHaltThatIsInVainLater(t *testing.T) {
+	t.Parallel()
+	w := rfcWorld(t, 1)
+	policies := w.Policies.Policies()
+	for k := range policies[0].Rules {
+		if own := policies[0].Rules[k].DeploymentBracket; own != nil {
+			own.OnMemberFailure = bracket.RollbackMember
+		}
+	}
+	set, err := rollout.Compile(policies, newCompiler(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Policies = set
+	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
+		switch own := start.Deployment == kubelet || start.Deployment == containerd; {
+		case own && start.Purpose == rollout.PurposeDeploy:
+			return rollouttest.Outcome{After: minutes(3), Status: rollout.JobFailure}
+		case start.Deployment == containerd:
+			return rollouttest.Outcome{After: minutes(8)}
+		}
+		return rollouttest.Outcome{After: minutes(3)}
+	}
+	var halts []rollouttest.Halt
+	w.Operator = func(h rollouttest.Halt) (rollouttest.Decision, bool) {
+		halts = append(halts, h)
+		return rollouttest.RetryAfter(minutes(10), 9)(h)
+	}
+	timeline, err := w.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(halts) != 2 || halts[0].InVain != "" || halts[1].InVain == "" || halts[1].Number != 2 || !halts[1].At.Equal(halts[0].At.Add(minutes(10))) {
+		t.Errorf("asked about %+v", halts)
+	}
+	if ran := slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.End && e.Deployment == uncordon }); !ran {
+		t.Errorf("%s", timeline)
+	}
 }
 
 // TestHaltInVain: what went back after its failure is not tried again by any command, so it is skipped,

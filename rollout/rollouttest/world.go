@@ -82,10 +82,11 @@ type World struct {
 
 	// Operator is asked what to do about an execution of a bracket that halts after a failure, or a
 	// target outside brackets for which no retry rule leaves an attempt, once for every time that it
-	// does. It must be a pure function, or runs of the world differ. If it returns false, nobody does
-	// anything until that has gone on and halts again. Nil: nobody is asked. See [RetryAfter]. Outside
-	// brackets nobody is asked about a failure that no retry rule governs, because there is nothing
-	// to override, nor about a target that a rollback rule has taken back.
+	// does, and once more if a retry was decided on that has come to be in vain. It must be a pure
+	// function, or runs of the world differ. If it returns false, nobody does anything until that has
+	// gone on and halts again. Nil: nobody is asked. See [RetryAfter]. Outside brackets nobody is
+	// asked about a failure that no retry rule governs, because there is nothing to override, nor
+	// about a target that a rollback rule has taken back.
 	Operator func(Halt) (Decision, bool)
 
 	// React is called at every instant at which something happened, once nothing more starts, with the
