@@ -208,6 +208,8 @@ func TestStatusText(t *testing.T) {
 	}{
 		{partition.Step{NotReadyPartitions: 1, MaxNotReadyPartitions: 1, ClosedBy: -1}, "gate: open, 1 of at most 1 partitions not ready"},
 		{partition.Step{NotReadyPartitions: 1}, "gate: closed by partition 0, 1 of at most 0 partitions not ready"},
+		{partition.Step{ClosedBy: -1, More: true, Controller: &partition.Controller{Unavailable: 2, MaxUnavailable: 3, UnavailableBefore: 1}},
+			"gate: open, 0 of at most 0 partitions not ready\nall targets: 2 of at most 3 unavailable\nmore: plan again at once, without waiting for an event"},
 	} {
 		if got := row.step.String(); got != row.want {
 			t.Errorf("got %s, want %s", got, row.want)
@@ -290,6 +292,7 @@ partition 2 "": 7 members, 0 done, 3 waiting, 4 NotReady of at most 2, not ready
 partition 3 "": 5 members, 0 done, 5 waiting, 0 NotReady of at most 2, not reached
 partition 4 "": 2 members, 0 done, 2 waiting, 0 NotReady of at most 2, not reached
 gate: closed by partition 2, 3 of at most 2 partitions not ready
+more: plan again at once, without waiting for an event
 release: c00 from partition 0, the first deployment; and 1 more likewise
 waits: c21: partition 3 is not reached: partition 2 closed the gate, 3 partitions are not ready, at most 2 may be; and 6 more likewise
 waits: c02: the batch of 2 is full; and 4 more likewise
@@ -299,6 +302,45 @@ waits: c28: the cluster is in no partition; and 1 more likewise
 waits: c13: the cluster is paused
 not ready: c07: not_applied,not_ready; and 5 more likewise
 not ready: c17: not_ready`
+	if got := plan.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestResultTextSaysMore: a batch that is full ends with the next step, or not before members are
+// ready, and the text says which.
+func TestResultTextSaysMore(t *testing.T) {
+	for limit, want := range map[string]bool{"100%": true, "1": false} {
+		plan, err := partition.Plan(partition.Strategy{MaxUnavailable: partition.FromString(limit), MaxNew: count(2)}, fleetOf(3, healthy(oldVersion)), partition.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := plan.String()
+		if got := strings.Contains(text, "\nmore: plan again at once"); got != want || !strings.Contains(text, "the batch of 2 is full") {
+			t.Errorf("maxUnavailable %s: got\n%s", limit, text)
+		}
+	}
+}
+
+// TestResultTextOfTheController: what Fleet's controller does besides releasing is shown, so that no
+// step that does something reads as if it did nothing. What is created is staged as well, and said
+// once.
+func TestResultTextOfTheController(t *testing.T) {
+	fleet := fleetOf(6, healthy(oldVersion))
+	for i := range 2 {
+		fleet.Clusters[i].State = partition.State{Paused: true}
+	}
+	plan, err := partition.Plan(partition.Strategy{MaxUnavailable: partition.FromInt(0)}, fleet, partition.Options{Mode: partition.FleetController})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `partition 0 "All": 6 members, 0 done, 4 waiting, 6 NotReady of at most 0, 2 held, not ready
+gate: closed by partition 0, 1 of at most 0 partitions not ready
+all targets: 0 of at most 0 unavailable
+create: c000000; and 1 more likewise
+stage: c000002; and 3 more likewise
+waits: c000002: partition 0 never updates a healthy cluster: at most 0 members may be unavailable; and 3 more likewise
+waits: c000000: the cluster is paused; and 1 more likewise`
 	if got := plan.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

@@ -166,14 +166,15 @@ type Result struct {
 	MaxPerStep int `json:"maxPerStep,omitzero"`
 }
 
-// String describes the step as [Step.String] does, and then what is released, what waits, what else
-// is NotReady, and each warning. Clusters that the same partition releases, and clusters that wait or
+// String describes the step as [Step.String] does, and then what is created and what else is staged
+// in the mode FleetController, what is released, what waits, what else is NotReady, and each
+// warning. Clusters that the same partition releases, and clusters that wait or
 // are NotReady for the same reason, share a line, which shows the first of them and counts the
 // others; the most frequent come first. Clusters of all partitions that are not reached wait for the
 // same reason. Of many lines of a kind it shows the first ten and counts the rest. The text does not
 // end with a newline.
 func (r Result) String() string {
-	lines := []string{r.Step.String()}
+	lines := r.Controller.print([]string{r.Step.String()})
 	var releases textlist.Likewise[Release, Release]
 	for _, release := range r.Releases {
 		releases.Add(Release{Partition: release.Partition, First: release.First}, release, "")
@@ -203,8 +204,28 @@ func (r Result) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// String describes the step in a few lines: one for each partition, then the gate. The text does
-// not end with a newline.
+// print appends a line about what is created, and one about what else is staged.
+func (c *Controller) print(lines []string) []string {
+	if c == nil {
+		return lines
+	}
+	var create, stage textlist.Likewise[struct{}, ID]
+	created := map[ID]bool{}
+	for _, id := range c.Created {
+		created[id] = true
+		create.Add(struct{}{}, id, "")
+	}
+	for _, id := range c.Staged {
+		if !created[id] {
+			stage.Add(struct{}{}, id, "")
+		}
+	}
+	return stage.Lines(create.Lines(lines, "create: ", ""), "stage: ", "")
+}
+
+// String describes the step in a few lines: one for each partition, then the gate, in the mode
+// FleetController how many of all targets are unavailable, and whether there is [Step.More]. The
+// text does not end with a newline.
 func (s Step) String() string {
 	var lines []string
 	for i := range s.Partitions {
@@ -215,6 +236,12 @@ func (s Step) String() string {
 		gate = fmt.Sprintf("closed by partition %d", s.ClosedBy)
 	}
 	lines = append(lines, fmt.Sprintf("gate: %s, %d of at most %d partitions not ready", gate, s.NotReadyPartitions, s.MaxNotReadyPartitions))
+	if c := s.Controller; c != nil {
+		lines = append(lines, fmt.Sprintf("all targets: %d of at most %d unavailable", c.Unavailable, c.MaxUnavailable))
+	}
+	if s.More {
+		lines = append(lines, "more: plan again at once, without waiting for an event")
+	}
 	return strings.Join(lines, "\n")
 }
 
