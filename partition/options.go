@@ -42,7 +42,7 @@ type Leftovers string
 // The values of Leftovers; the empty one means ExcludeLeftovers.
 const (
 	ExcludeLeftovers Leftovers = "exclude" // they are never released, and are listed as unmatched
-	AppendLeftovers  Leftovers = "append"  // they are cut into automatic partitions after the manual ones
+	AppendLeftovers  Leftovers = "append"  // they are cut, from their own number, into automatic partitions after the manual ones
 )
 
 // Paused says what a paused cluster counts as. A paused cluster is never released.

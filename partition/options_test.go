@@ -171,6 +171,29 @@ func TestThresholdIsOfTheTurn(t *testing.T) {
 	}
 }
 
+// TestBlockedIsNotWaiting: a paused cluster on another version is counted once, as held or as
+// blocked, and not among those that wait. One that has the wanted version is listed as held, too.
+func TestBlockedIsNotWaiting(t *testing.T) {
+	for option, want := range map[partition.Paused]string{
+		partition.SkipPaused:  "0 waiting, 2 held, 0 blocked; [c000000: the cluster is paused c000001: the cluster is paused] []",
+		partition.BlockPaused: "0 waiting, 0 held, 1 blocked; [] [c000000: paused c000001: not_ready,paused]",
+	} {
+		fleet := fleetOf(2, healthy(oldVersion))
+		fleet.Clusters[1].State = partition.State{Released: newVersion, Applied: newVersion}
+		for i := range fleet.Clusters {
+			fleet.Clusters[i].Paused = true
+		}
+		plan, err := partition.Plan(partition.Strategy{}, fleet, partition.Options{Paused: option})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := plan.Partitions[0]
+		if got := fmt.Sprintf("%d waiting, %d held, %d blocked; %v %v", s.Waiting, s.Held, s.Classes.Blocked, plan.Waiting, plan.Unready); got != want {
+			t.Errorf("%s: got %s, want %s", option, got, want)
+		}
+	}
+}
+
 // TestLeftoverNames: leftovers are cut from their own number, behind the manual partitions. A
 // single slice of them needs no range, unlike that of all clusters; and where none are left, no
 // partition is added.

@@ -96,7 +96,10 @@ type Controller struct {
 
 // Status is the state of one partition.
 type Status struct {
-	Index int    `json:"index"` // from 0, in the order of the rollout
+	Index int `json:"index"` // from 0, in the order of the rollout
+	// Name is that of the manual partition. An automatic one is called All if it was not cut, and
+	// else after the places of its members, such as "Partition 0 - 57" for the first 57. Of appended
+	// leftovers it is "Leftovers" or, if there are several, such as "Leftovers 0 - 57".
 	Name  string `json:"name"`
 	Count int    `json:"count"` // members
 	// MaxUnavailable is how many members may be NotReady. In the mode FleetController it may exceed
@@ -110,7 +113,9 @@ type Status struct {
 	// before the step, had not applied what they were pointed at or were not ready, as in Fleet's
 	// status.
 	Unavailable int `json:"unavailable"`
-	Waiting     int `json:"waiting"` // members that, after the step, have another version than the wanted one, or none; without the held ones
+	// Waiting is the number of members that, after the step, have another version than the wanted
+	// one, or none; without those that are held or blocked.
+	Waiting int `json:"waiting"`
 	// Held is the number of members that are paused, or excluded while offline. In the mode
 	// FleetController a paused member without a deployment counts as waiting: it gets a deployment
 	// all the same.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Waiting is a cluster that does not have the wanted version and was not released by this step,
-// with the reason.
+// Waiting is a cluster that waits or is held after the step, with the reason. A held cluster may
+// have the wanted version already.
 type Waiting struct {
 	ID
 	Verdict
@@ -59,7 +59,7 @@ const (
 	OnCluster   ConditionKind = "cluster"   // the cluster comes back online
 	OnPartition ConditionKind = "partition" // earlier partitions become ready
 	OnMember    ConditionKind = "member"    // members of the partition become ready; for TotalBudget, any targets
-	OnStep      ConditionKind = "step"      // the next step
+	OnStep      ConditionKind = "step"      // the next step; while Step.More is false, not before clusters become ready
 	OnConfig    ConditionKind = "config"    // a change of the strategy or the labels
 )
 

@@ -16,17 +16,19 @@ import (
 // limit. An explicit null counts as absent.
 type Strategy struct {
 	// MaxUnavailable is how many members of a partition, of its own count, may be NotReady before
-	// its next batch waits; 100% if absent. Percentages round down, to at least 1. With 0, each
-	// batch waits for all members released before. The batch itself may make more members NotReady:
-	// only MaxNew or the option [ByBudget] limits it. A partition without its own value inherits
-	// this one.
+	// its next batch waits; 100% if absent. Percentages round down, but to at least 1 unless they
+	// are 0. With 0, each batch waits for all members released before. The batch itself may make
+	// more members NotReady: only MaxNew or the option [ByBudget] limits it. A partition without its
+	// own value inherits this one.
 	MaxUnavailable IntOrString `json:"maxUnavailable,omitzero"`
 	// MaxUnavailablePartitions is how many partitions may be NotReady before the rollout pauses; 0
-	// if absent.
+	// if absent. A percentage is one of all partitions, empty ones included, and rounds as that of
+	// MaxUnavailable does.
 	MaxUnavailablePartitions IntOrString `json:"maxUnavailablePartitions,omitzero"`
-	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent. 0 or
-	// less makes a single partition. It has no meaning beside manual partitions, unless leftovers
-	// are appended.
+	// AutoPartitionSize is the number of members of an automatic partition; 25% if absent. A
+	// percentage is one of the clusters that are cut, and rounds as that of MaxUnavailable does; the
+	// last partition has the rest. 0 or less makes a single partition. It has no meaning beside
+	// manual partitions, unless leftovers are appended.
 	AutoPartitionSize IntOrString `json:"autoPartitionSize,omitzero"`
 	// AutoPartitionThreshold is the number of clusters below which there is a single automatic
 	// partition; 200 if nil. 0 or less means that there is always a single one.

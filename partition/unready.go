@@ -23,8 +23,10 @@ type Why uint8
 
 // The reasons why a cluster is NotReady.
 const (
-	NotApplied Why = 1 << iota // its agent has not applied the version that it was pointed at
-	NotReady                   // its agent does not say that it is ready
+	// Its agent has not applied the version that it was pointed at. In the default mode this also
+	// holds for every cluster that the step releases, whatever its agent applied before.
+	NotApplied Why = 1 << iota
+	NotReady       // its agent does not say that it is ready
 	IsOffline
 	IsPaused
 )

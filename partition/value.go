@@ -10,6 +10,11 @@ import (
 // holds what was written, without its meaning: the meaning of a string depends on the [Mode], and
 // is decided where the limit is used. The zero value is absent.
 //
+// In the default mode a string is a limit if it is digits, which mean the same as the int, or a
+// percentage: digits with an optional fraction, such as "4.6%" or ".5%", at most nine digits in all.
+// A plus sign may stand before either. An int above the number of members, clusters or partitions
+// that it is about counts as that number.
+//
 // It is deliberately wider than concurrency.Limit: Fleet knows fractions of a percent and ints
 // inside strings, and it clamps. A whole percentage means the same as there with the rounding
 // FloorMin1.
