@@ -152,7 +152,8 @@ type Classes struct {
 type Result struct {
 	Step
 	// Waiting has every cluster that waits or is held after the step, in cluster order, each with
-	// one reason.
+	// one reason. It is what stood in the way in this step, such as a full batch. To know what the
+	// rollout pauses for, plan once more after releases were carried out.
 	Waiting []Waiting `json:"waiting,omitempty"`
 	// Unready has every cluster that is NotReady and does not wait, in cluster order: those that were
 	// released to the wanted version and, if the options count them, paused ones. A broken cluster

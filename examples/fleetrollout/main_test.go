@@ -42,6 +42,9 @@ func TestGolden(t *testing.T) {
 			if !strings.Contains(got, "  done: ") && !strings.Contains(got, "  ends with ") {
 				t.Error("the rollout just stops")
 			}
+			if strings.Contains(got, "pauses: the batch of") || strings.Contains(got, "pauses: the step has") {
+				t.Error("a rollout goes on after a full batch, unless something else holds the next one back")
+			}
 		})
 	}
 }

@@ -129,7 +129,7 @@ func (w *world) play() (list []moment, err error) {
 			if err := w.carryOut(&m.plan); err != nil {
 				return nil, err
 			}
-			if !m.plan.More {
+			if !m.plan.More && len(m.plan.Releases) == 0 { // its reasons are what holds the next batch back, and not that this one is full
 				break
 			}
 		}
