@@ -157,7 +157,8 @@ type Result struct {
 	Waiting []Waiting `json:"waiting,omitempty"`
 	// Unready has every cluster that is NotReady and does not wait, in cluster order: those that were
 	// released to the wanted version and, if the options count them, paused ones. A broken cluster
-	// waits, and is in Waiting alone. In the mode FleetController Unready does not have a healthy
+	// waits, and is in Waiting alone. In the default mode a cluster in neither list is done, so
+	// all are once both are empty. In the mode FleetController Unready does not have a healthy
 	// cluster on the wanted version that has another version staged: this counts as NotReady until
 	// its partition is reached, but nothing is wrong with it.
 	Unready   []Unready `json:"unready,omitempty"`

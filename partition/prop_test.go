@@ -544,6 +544,10 @@ func TestI8Reasons(t *testing.T) {
 				t.Fatalf("I8: %s", w)
 			}
 		}
+		unready := map[string]bool{}
+		for _, u := range p.Unready {
+			unready[u.ID.String()] = true
+		}
 		after := apply(fleet, &p.Step)
 		for i := range after.Clusters {
 			c := &after.Clusters[i]
@@ -562,6 +566,11 @@ func TestI8Reasons(t *testing.T) {
 			}
 			if reasons[name(c)] != want {
 				t.Fatalf("I8: %s has %d reasons, want %d: %+v", name(c), reasons[name(c)], want, c.State)
+			}
+			was := &fleet.Clusters[i]
+			doneBefore := was.Released == was.Wanted && was.Applied == was.Wanted && was.Ready && !was.Offline
+			if listed := reasons[name(c)] > 0 || unready[name(c)]; mode == partition.Default && listed == doneBefore {
+				t.Fatalf("what neither waits nor is NotReady is done, and nothing else: %s is listed %v: %+v", name(c), listed, was.State)
 			}
 		}
 		for _, s := range p.Partitions {
