@@ -196,6 +196,9 @@ func TestStatusText(t *testing.T) {
 	}{
 		{partition.Status{Index: 1, Name: "p", Count: 9, Done: 2, Waiting: 3, NotReady: 4, MaxUnavailable: 5}, `partition 1 "p": 9 members, 2 done, 3 waiting, 4 NotReady of at most 5, not reached`},
 		{partition.Status{Held: 1, Reached: true}, `partition 0 "": 0 members, 0 done, 0 waiting, 0 NotReady of at most 0, 1 held, not ready`},
+		{partition.Status{Count: 4, NotReady: 4, MaxUnavailable: 1, Reached: true, Blockers: []partition.ID{{Namespace: "n", Name: "a"}, {Name: "b\n"}, {Name: "c"}}},
+			`partition 0 "": 4 members, 0 done, 0 waiting, 4 NotReady of at most 1 (n/a, "b\n", c, …), not ready`},
+		{partition.Status{Count: 4, NotReady: 1, Reached: true, Blockers: []partition.ID{{Name: "a"}}}, `partition 0 "": 4 members, 0 done, 0 waiting, 1 NotReady of at most 0 (a), not ready`},
 		{partition.Status{Released: 1, Reached: true, Ready: true}, `partition 0 "": 0 members, 0 done, 0 waiting, 0 NotReady of at most 0, 1 released, ready`},
 	} {
 		if got := row.status.String(); got != row.want {
@@ -287,8 +290,8 @@ func TestResultTextOfAFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `partition 0 "": 7 members, 0 done, 5 waiting, 2 NotReady of at most 2, 2 released, not ready
-partition 1 "": 7 members, 0 done, 3 waiting, 3 NotReady of at most 2, 1 held, not ready
-partition 2 "": 7 members, 0 done, 3 waiting, 4 NotReady of at most 2, not ready
+partition 1 "": 7 members, 0 done, 3 waiting, 3 NotReady of at most 2 (c07, c08, c09), 1 held, not ready
+partition 2 "": 7 members, 0 done, 3 waiting, 4 NotReady of at most 2 (c14, c15, c16, …), not ready
 partition 3 "": 5 members, 0 done, 5 waiting, 0 NotReady of at most 2, not reached
 partition 4 "": 2 members, 0 done, 2 waiting, 0 NotReady of at most 2, not reached
 gate: closed by partition 2, 3 of at most 2 partitions not ready
@@ -334,7 +337,7 @@ func TestResultTextOfTheController(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `partition 0 "All": 6 members, 0 done, 4 waiting, 6 NotReady of at most 0, 2 held, not ready
+	const want = `partition 0 "All": 6 members, 0 done, 4 waiting, 6 NotReady of at most 0 (c000000, c000001, …), 2 held, not ready
 gate: closed by partition 0, 1 of at most 0 partitions not ready
 all targets: 0 of at most 0 unavailable
 create: c000000; and 1 more likewise

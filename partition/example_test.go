@@ -30,7 +30,7 @@ func ExamplePlan() {
 	fmt.Println(plan) // every reason, whatever the size of the fleet
 	// Output:
 	// 50 released, the first is fleet/edge-000
-	// partition 0 "All": 100 members, 0 done, 50 waiting, 50 NotReady of at most 10, 50 released, not ready
+	// partition 0 "All": 100 members, 0 done, 50 waiting, 50 NotReady of at most 10 (fleet/edge-000, fleet/edge-001, fleet/edge-002, …), 50 released, not ready
 	// gate: closed by partition 0, 1 of at most 0 partitions not ready
 	// release: fleet/edge-000 from partition 0, the first deployment; and 49 more likewise
 	// waits: fleet/edge-050: the batch of 50 is full; and 49 more likewise

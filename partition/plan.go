@@ -252,10 +252,20 @@ func (s Step) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// String describes the partition in one line.
+// String describes the partition in one line, which names the [Status.Blockers].
 func (s Status) String() string {
 	text := fmt.Sprintf("partition %d %q: %s, %d done, %d waiting, %d NotReady of at most %d",
 		s.Index, s.Name, counted(s.Count, "member", "members"), s.Done, s.Waiting, s.NotReady, s.MaxUnavailable)
+	if len(s.Blockers) > 0 {
+		var names []string
+		for _, id := range s.Blockers {
+			names = append(names, id.String())
+		}
+		if s.NotReady > len(names) {
+			names = append(names, "…")
+		}
+		text += " (" + strings.Join(names, ", ") + ")"
+	}
 	if s.Held > 0 {
 		text += fmt.Sprintf(", %d held", s.Held)
 	}
