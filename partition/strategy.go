@@ -62,7 +62,7 @@ type Definition struct {
 // joined, each a *[FieldError] with its path, and the strategy is then unchanged.
 // [Strategy.Validate] checks what well-formed values mean. A field that is given twice is a fault
 // as well. Many converters of YAML silently keep the last one, so the host should use one that
-// refuses the document.
+// refuses the document, such as YAMLToJSONStrict of sigs.k8s.io/yaml.
 func (s *Strategy) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil
