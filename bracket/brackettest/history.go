@@ -32,7 +32,6 @@ type call struct {
 	client    int
 	method    string // "Load", "Save", "Delete" or "List"
 	key       string // or prefix
-	listed    string // one key of a List, which is then a read of that key
 	value     string // what was saved, or loaded
 	replaced  int64  // the revision that a Save or Delete was given
 	revision  int64  // what a Save or Load returned
@@ -143,7 +142,7 @@ func (h *History) Check() error {
 		for _, e := range c.entries {
 			listed[e.Key] = true
 			read := c
-			read.listed, read.value, read.revision = e.Key, string(e.Value), e.Revision
+			read.value, read.revision = string(e.Value), e.Revision
 			of(e.Key).reads = append(of(e.Key).reads, &read)
 		}
 		first, _ := slices.BinarySearch(own[c.client], c.key)
@@ -153,7 +152,7 @@ func (h *History) Check() error {
 			}
 			if !listed[key] {
 				read := c
-				read.listed, read.err = key, bracket.ErrNotFound
+				read.err = bracket.ErrNotFound
 				of(key).reads = append(of(key).reads, &read)
 			}
 		}
