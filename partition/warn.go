@@ -14,6 +14,7 @@ type WarningCode string
 const (
 	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable no partition counts as not ready once all its members are released
 	WarningLimitWithoutEffect WarningCode = "limit_without_effect" // this maxUnavailable holds nothing back: one batch releases all, and no partition waits for them
+	WarningSizeWithoutEffect  WarningCode = "size_without_effect"  // this autoPartitionSize cuts nothing: there are fewer clusters than the default threshold
 	WarningClamped            WarningCode = "clamped"              // a limit below 0 counts as 0, one above 100% as 100%
 	WarningNoCriterion        WarningCode = "no_criterion"         // a manual partition has no criterion
 	WarningNoMember           WarningCode = "no_member"            // a manual partition matches no cluster, and is passed at once
@@ -54,6 +55,10 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 	if size := strategy.AutoPartitionSize; automatic && size.form == isString { // an int of 0 or less means a single partition
 		limit(global(size, "autoPartitionSize"))
 	}
+	if n := c.uncut(strategy, automatic); n > 0 {
+		list = append(list, Warning{WarningSizeWithoutEffect, "autoPartitionSize",
+			fmt.Sprintf("there is one partition of %s, because fewer than %d are not cut: write autoPartitionThreshold: 1 to have them cut", counted(n, "cluster", "clusters"), defaultThreshold)})
+	}
 	for i := range strategy.Partitions {
 		path := fmt.Sprintf("partitions[%d]", i)
 		switch {
@@ -74,6 +79,22 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		}
 	}
 	return list
+}
+
+// uncut returns how many clusters are in one automatic partition although its size is written and is
+// smaller, because nobody wrote the threshold; 0 if that is not so.
+func (c *Compiled) uncut(strategy *Strategy, automatic bool) int {
+	manual := len(strategy.Partitions)
+	if !automatic || strategy.AutoPartitionSize.IsZero() || strategy.AutoPartitionThreshold != nil || len(c.partitions) != manual+1 {
+		return 0
+	}
+	n, lowest := int(c.partitions[manual].count), 1
+	cut := *strategy
+	cut.AutoPartitionThreshold = &lowest
+	if size, err := cut.autoSize(c.mode, n); n >= defaultThreshold || err != nil || size < 1 || size >= n {
+		return 0
+	}
+	return n
 }
 
 // clamped says what a limit counts as if no number of clusters makes it what is written: a negative
