@@ -1186,7 +1186,8 @@ func TestSeveralOverridesOfOneRule(t *testing.T) {
 }
 
 // TestWhichOverrideIsNamed: of several overrides an explanation names the one that was first,
-// whatever order they are listed in, and its instant in UTC.
+// whatever order they are listed in, and its instant in UTC. Of a retry rule it is the last, see
+// TestLastOverrideOfRetriesIsNamed.
 func TestWhichOverrideIsNamed(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"ok","anyApproval":{"minApprovals":1}}`))
@@ -1221,6 +1222,28 @@ func TestWhichOverrideIsNamed(t *testing.T) {
 			if k < 0 || x.Versions[0].Rules[k].Data.Detail != row.want || x.Versions[0].Rules[k].Since != row.since {
 				t.Errorf("%s: %+v", row.why, x.Versions[0].Rules)
 			}
+		}
+	}
+}
+
+// TestLastOverrideOfRetriesIsNamed: of several overrides of a retry rule an explanation names the one
+// that counts, which is the last.
+func TestLastOverrideOfRetriesIsNamed(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"x","retry":{"maxRetries":0}}`))
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+	s.Targets[0].Jobs = []rollout.Job{ran("v2", rollout.JobFailure, -1), ran("v2", rollout.JobFailure, 4)}
+	s.Overrides = []rollout.Override{override("x"), override("x", only("r1"), func(o *rollout.Override) { o.ID, o.CreatedAt = "second", minute(5) })}
+	for range 2 {
+		slices.Reverse(s.Overrides)
+		plan := mustPlan(t, set, s, minute(6))
+		x, err := plan.Explain(s.Targets[0].TargetID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := slices.IndexFunc(x.Versions[0].Rules, func(r rollout.RuleVerdict) bool { return r.Kind == rollout.KindRetry })
+		if own := x.Versions[0].Rules[k]; len(plan.Start) != 1 || own.Reason != rollout.ReasonOverridden || own.Data.Detail != "second" || own.Since != minute(5) {
+			t.Errorf("starts %q: %v", started(plan), own)
 		}
 	}
 }
