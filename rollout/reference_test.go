@@ -717,11 +717,12 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 		}
 	}
 	blockers = r.shut(r.openings(t, floor, rules))
+	done := referenceDone(t, row, floor, current)
 	ask := func(id string, retry rollout.Retry) {
 		n := 0
 		_, o := r.overrides(id, floor, t)
 		for _, job := range row {
-			if o != nil && job.CreatedAt.Before(o.CreatedAt) {
+			if o != nil && job.CreatedAt.Before(o.CreatedAt) || done && job.CreatedAt.Before(t.OutdatedAt) {
 				break
 			}
 			counts := job.Status.Terminal() && job.Status != rollout.JobSuccessful && job.Status != rollout.JobCancelled && job.Status != rollout.JobSkipped
@@ -756,7 +757,7 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if !any {
 		ask("", rollout.Retry{MaxRetries: new(int)})
 	}
-	blockers = append(blockers, r.freezes(t, !referenceDone(t, row, floor, current) || slices.ContainsFunc(row, func(job rollout.Job) bool { return !job.CreatedAt.Before(t.OutdatedAt) }))...)
+	blockers = append(blockers, r.freezes(t, !done || slices.ContainsFunc(row, func(job rollout.Job) bool { return !job.CreatedAt.Before(t.OutdatedAt) }))...)
 	if active(t) {
 		blockers = append(blockers, "target_busy")
 	}
@@ -800,6 +801,9 @@ func (r *reference) repeatDue(t rollout.Target, floor, current string, rules []n
 		earlier := *r
 		earlier.now, earlier.next, earlier.overridesAt = at, time.Time{}, r.now
 		outdated := t
+		if referenceDone(t, row, floor, current) { // what was attempted before is not delayed by
+			outdated.Jobs = slices.DeleteFunc(slices.Clone(t.Jobs), func(job rollout.Job) bool { return job.CreatedAt.Before(t.OutdatedAt) })
+		}
 		outdated.OutdatedAt = time.Time{}
 		timed := slices.DeleteFunc(slices.Clone(rules), func(x namedRule) bool { return x.Retry == nil })
 		blockers, _ := earlier.repeat(outdated, timed, floor, "")

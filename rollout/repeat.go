@@ -17,9 +17,9 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if !w.needsJob(i, floor, own) {
 		return nil, false
 	}
-	blockers = w.closed(nil, i, floor)
+	blockers, tried := w.closed(nil, i, floor), w.tried(i, floor, own)
 	for _, rule := range w.retriesOf(i) {
-		a := w.afterUnder(rule, i, floor, own)
+		a := w.afterUnder(rule, i, floor, tried)
 		if a.reason == "" {
 			continue
 		}
@@ -32,7 +32,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, verdict)
 	}
 	if w.frozenAt(i) {
-		begun := !w.done(i, floor, own) || own.len() > 0 && !own.at(0).CreatedAt.Before(t.OutdatedAt) // an attempt has failed
+		begun := !w.done(i, floor, own) || tried.len() > 0 // an attempt has failed
 		blockers = w.freezes(blockers, i, begun)
 	}
 	if t.busy {
@@ -65,6 +65,20 @@ func (w *work) done(i, floor int32, own history) bool {
 	return floor == t.current || own.len() > 0 && own.at(0).Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)
 }
 
+// tried returns those of the newest jobs of the version that a target keeps which are attempts at what
+// it needs now: where it is the present OutdatedAt alone that asks for a run, those created since.
+// What was attempted for an earlier one is no failure of this change.
+func (w *work) tried(i, floor int32, own history) history {
+	t := &w.targets[i]
+	if !t.outdated || !w.done(i, floor, own) {
+		return own
+	}
+	if old := own.index(func(job *Job) bool { return job.CreatedAt.Before(t.OutdatedAt) }); old >= 0 {
+		return own.newest(old)
+	}
+	return own
+}
+
 // takenBack reports whether a job of the host's own took a target back from a version that has
 // succeeded there. That version counts as done and is not started again at once: an operator who
 // goes back by hand in an emergency means it, most of all if the verification of the version has
@@ -84,7 +98,7 @@ func (t *target) takenBack(version string) bool {
 func (w *work) repeatDue(i, floor int32) time.Time {
 	t := &w.targets[i]
 	own := t.latest(w.version(i, floor).ID)
-	due := w.after(i, floor, own).next
+	due := w.after(i, floor, w.tried(i, floor, own)).next
 	if t.worked() {
 		due = later(due, t.history().at(0).end())
 	}

@@ -3,6 +3,7 @@ package rollout_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,48 @@ func TestDelay(t *testing.T) {
 		if got, err := row.retry.Delay(row.n), row.retry.Validate(); got != row.want || err != nil {
 			t.Errorf("%s: %v, %v, want %v", row.why, got, err, row.want)
 		}
+	}
+}
+
+// TestRetriesOfWhatIsOutdatedAgain: each OutdatedAt asks for a run with attempts of its own. What was
+// attempted before it neither uses them up nor delays them; a version that has yet to succeed has
+// only those that it has.
+func TestRetriesOfWhatIsOutdatedAgain(t *testing.T) {
+	const failure = rollout.JobFailure
+	const twice = `{"id":"x","retry":{"maxRetries":1,"backoffSeconds":600}}`
+	failed := []rollout.Job{ran("v1", rollout.JobSuccessful, -60), ran("v1", failure, 5), ran("v1", failure, 7)}
+	since := func(jobs ...rollout.Job) []rollout.Job { return append(slices.Clone(failed), jobs...) }
+	at := func(minutes int) rollout.Job {
+		return rollout.Job{Version: "v1", Status: failure, CreatedAt: minute(minutes)}
+	}
+	for _, row := range []struct {
+		why, rules string
+		outdated   int
+		jobs       []rollout.Job
+		want       string // what it waits for; empty: it starts
+	}{
+		{"no attempt is left", twice, 4, failed, "retry_exhausted x"},
+		{"a second change", twice, 8, failed, ""},
+		{"in the instant of the last attempt, which is then one at it", twice, 7, append(failed[:2:2], at(7)), "retry_backoff x 01 00:17:00"},
+		{"a nanosecond later it would not be", twice, 7, append(failed[:2:2], rollout.Job{Version: "v1", Status: failure, CreatedAt: minute(7).Add(-1)}), ""},
+		{"an attempt at the second change", twice, 8, since(at(9)), "retry_backoff x 01 00:19:00"},
+		{"and another", twice, 8, since(at(9), at(10)), "retry_exhausted x"},
+		{"a third change", twice, 11, since(at(9), at(10)), ""},
+		{"without a rule there is one attempt", `{"id":"w","anyApproval":{"minApprovals":0}}`, 4, failed, "retry_exhausted"},
+		{"at each of them", `{"id":"w","anyApproval":{"minApprovals":0}}`, 8, failed, ""},
+		{"as with a pruned history", twice, 8, failed[1:], ""},
+	} {
+		s := fleet(1, "v1", map[string][]string{"api": {"v1"}})
+		s.Targets[0].OutdatedAt, s.Targets[0].Jobs = minute(row.outdated), row.jobs
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, minute(12))
+		if got := waits(plan); got != row.want || (len(plan.Start) == 1) != (row.want == "") {
+			t.Errorf("%s: starts %q, waits for %q", row.why, started(plan), got)
+		}
+	}
+	s := fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}})
+	s.Targets[0].OutdatedAt, s.Targets[0].Jobs = minute(8), []rollout.Job{ran("v2", failure, 5), ran("v2", failure, 7)}
+	if got := waits(mustPlan(t, compile(t, policy(twice)), s, minute(12))); got != "retry_exhausted x" {
+		t.Errorf("v2 has not been there yet: waits for %q", got)
 	}
 }
 

@@ -259,11 +259,12 @@ type Target struct {
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
 	// example because its variables changed. Zero: it needs none; while it is in the future, it needs
-	// none yet. Outside brackets a success of a job that was created then or later is that run; in a
-	// bracket it is the run of the group that takes the target along, see [bracket.Target]. A bracket
-	// runs the target again only while its version may be deployed. A target whose version was paused
-	// since, or succeeded elsewhere too long ago, is left as it is until the next group. Outside
-	// brackets such a target is run again all the same.
+	// none yet. Outside brackets a success of a job that was created then or later is that run, and
+	// only the failures of such jobs are attempts at it, so a later instant begins anew where no
+	// attempt was left; in a bracket it is the run of the group that takes the target along, see
+	// [bracket.Target]. A bracket runs the target again only while its version may be deployed. A
+	// target whose version was paused since, or succeeded elsewhere too long ago, is left as it is
+	// until the next group. Outside brackets such a target is run again all the same.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout, or back if it is
