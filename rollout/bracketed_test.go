@@ -617,11 +617,13 @@ func TestOutdatedInTheFuture(t *testing.T) {
 func TestApprovedThereLater(t *testing.T) {
 	t.Parallel()
 	const members = `{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}%s]}`
+	const collecting = `{"name":"all","selector":"true","rules":[{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"collection_window","readinessWindowSeconds":1800,"memberRoles":{}}}]}`
 	const merge = `{},"overlapStrategy":"merge","preparedStatePersists":true`
 	const gold = `,{"name":"gold","selector":"resource.id == 'r2'","rules":[{"id":"g","anyApproval":{"minApprovals":1}}]}`
 	type step struct {
 		minute   int
 		approve  string                       // deployments, on which v2 is approved at that minute
+		earlier  int                          // or so many minutes before
 		newer    string                       // the selector of a v3 of a, approved, which is there from then on
 		other    string                       // the selector of a v3 of b, likewise
 		older    string                       // the id of a version of a with which v2 has a newer one for r1: v2 sorts behind it
@@ -684,6 +686,36 @@ func TestApprovedThereLater(t *testing.T) {
 			{minute: 20, approve: "a"},
 			{minute: 30, end: "b", want: []string{"r2/a@v2 2"}},
 			{minute: 40},
+		}, 0, ""},
+		{"and a group collects when that ends", collecting + gold, "", []step{
+			{minute: 30, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 40, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2 1"}},
+			{minute: 50, approve: "a"},
+			{minute: 60, end: "b"},
+			{minute: 80, want: []string{"r2/a@v2 2"}},
+			{minute: 90},
+		}, 0, ""},
+		{"while it still runs, of which a plan is told only when that has ended", collecting + gold, "", []step{
+			{minute: 30, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 40, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2 1"}},
+			{minute: 60, end: "b"},
+			{minute: 70, approve: "a", earlier: 20},
+			{minute: 80, want: []string{"r2/a@v2 2"}},
+			{minute: 90},
+		}, 0, ""},
+		{"before it began, of which the plan was told too late", fmt.Sprintf(members, "") + gold, "", []step{
+			{minute: 0, want: []string{"r1/a@v2 1", "r1/b@v2 1"}},
+			{minute: 40, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v2 1"}},
+			{minute: 60, end: "b"},
+			{minute: 70, approve: "a", earlier: 35},
+		}, 0, ""},
+		{"after what a group had brought it beside it", fmt.Sprintf(strings.Replace(members, `{}`, merge, 1), "") + gold, "", []step{
+			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
+			{minute: 10, other: "resource.id == 'r2'"},
+			{minute: 20, end: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r2/b@v3 1"}},
+			{minute: 40, end: "b"},
+			{minute: 50, approve: "a", earlier: 20, want: []string{"r2/a@v2 3"}},
+			{minute: 60},
 		}, 0, ""},
 		{"after the execution that did without it, and that the group was merged into, has ended", fmt.Sprintf(strings.Replace(members, `{}`, merge, 1), "") + gold, "", []step{
 			{minute: 0, approve: "b", status: map[string]rollout.JobStatus{"b": rollout.JobInProgress}, want: []string{"r1/a@v2 1", "r1/b@v2 1", "r2/b@v2 1"}},
@@ -772,7 +804,7 @@ func TestApprovedThereLater(t *testing.T) {
 		for k, step := range row.steps {
 			now := t0.Add(time.Duration(step.minute) * time.Minute)
 			for deployment := range strings.FieldsSeq(step.approve) {
-				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: deployment, Environment: "prod", By: strconv.Itoa(k), Status: rollout.Approved, At: now})
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: deployment, Environment: "prod", By: strconv.Itoa(k), Status: rollout.Approved, At: now.Add(-time.Duration(step.earlier) * time.Minute)})
 			}
 			if step.newer != "" {
 				s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0, TargetSelector: step.newer})

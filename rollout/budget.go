@@ -41,8 +41,8 @@ import (
 // even of a group that has locked it, run the other members without it, and dependencies between
 // members hold those that need it. A hook version that the target has already is exempt. What was
 // left out waits for the next group, even once failures are within the budget again. An override
-// that begins after the execution has ended opens that group; after a success a [Target.OutdatedAt]
-// does.
+// that begins after the execution did opens that group, of several the last; after a success a
+// [Target.OutdatedAt] does.
 //
 // A target counts for as long as its jobs are listed: of every version that is still rolled out
 // keep the last job that failed or succeeded, even if later jobs did neither. (A kind of rule that

@@ -459,6 +459,17 @@ func TestFailureBudgetLeavesOut(t *testing.T) {
 			s.Targets[0].Jobs, s.Targets[0].Current = s.Targets[0].Jobs[:1], "v1"
 			s.Overrides = []rollout.Override{override("L", func(o *rollout.Override) { o.Deployment, o.CreatedAt = "a", minute(30) })}
 		}, []string{"r1/a@v2", "r2/a@v2"}},
+		{"one from before, of which no plan had been told", "r2/a@v2: bracket_ended", func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs, s.Targets[0].Current = s.Targets[0].Jobs[:1], "v1"
+			s.Overrides = []rollout.Override{override("L", func(o *rollout.Override) { o.Deployment, o.CreatedAt = "a", minute(4) })}
+		}, nil},
+		{"and a second one after the end", "", func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs, s.Targets[0].Current = s.Targets[0].Jobs[:1], "v1"
+			s.Overrides = []rollout.Override{
+				override("L", func(o *rollout.Override) { o.Deployment, o.CreatedAt = "a", minute(4) }),
+				override("L", func(o *rollout.Override) { o.ID, o.Deployment, o.CreatedAt = "second", "a", minute(30) }),
+			}
+		}, []string{"r1/a@v2", "r2/a@v2"}},
 		{"outdated after the end", "", func(s *rollout.Snapshot) {
 			k := slices.IndexFunc(s.Targets, func(o rollout.Target) bool { return o.Resource == "r2" && o.Deployment == "a" })
 			s.Targets[k].OutdatedAt = minute(30)

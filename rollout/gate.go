@@ -45,6 +45,7 @@ type gate struct {
 	blockers      []Verdict          // by version status, version selector, failure budget, approval, progression
 	base          time.Time          // the latest instant at which an approval or progression opened, never before the version was created; zero while one is shut
 	eligible      time.Time          // without blockers: the latest instant at which any rule opened, even by an override. Groups count from it, curves from base
+	anew          time.Time          // as eligible, but where an override opened a rule, by the last one of it: what an execution did without is missed since then
 	shut          []Condition        // what the shut rules wait for
 	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
 	early         int                // how many of blockers come before the failure budgets
@@ -135,14 +136,18 @@ func (w *work) gateOf(i, n int32) *gate {
 // all that no override names.
 func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers, g.shut, g.base, g.eligible, g.opens, g.early = nil, nil, g.created.CreatedAt, g.created.CreatedAt, time.Time{}, 0
+	g.anew = g.eligible
 	closed, byTime := false, true
 	for k := range g.asked {
 		own := &g.asked[k]
-		since := own.since
-		if o := w.overridden(own.rule, g.created, environment, resource); o != nil {
-			since = sooner(since, o.satisfied(g.created)) // never later than without: an override delays nobody
+		since, anew := own.since, own.since
+		if ends := w.overridingEnds(own.rule, g.created, environment, resource); ends.first != nil {
+			since = sooner(since, ends.first.satisfied(g.created)) // never later than without: an override delays nobody
+			if anew = since; own.since.IsZero() {
+				anew = ends.last.satisfied(g.created)
+			}
 		}
-		g.eligible = later(g.eligible, since)
+		g.eligible, g.anew = later(g.eligible, since), later(g.anew, anew)
 		switch {
 		case since.IsZero():
 			g.blockers = append(g.blockers, own.verdict)

@@ -88,7 +88,8 @@ func (w *work) scopeChanges(b *bracketWork, instants []time.Time) (changes []sco
 	for _, kind := range b.kinds.list {
 		for number := range w.versions[kind.deployment].list {
 			if g := w.gateAt(kind.first, int32(number)); len(g.blockers) == 0 {
-				add(w.eligible(b, kind.viewed, kind.first, g), kind.deployment, int32(number))
+				eligible, _ := w.eligible(b, kind.viewed, kind.first, g)
+				add(eligible, kind.deployment, int32(number))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
 // observed returns the versions of the members, each with the instant at which its gates opened,
@@ -36,14 +37,17 @@ func (w *work) observed(b *bracketWork, at time.Time) ([]bracket.Version, *obser
 					shut = append(shut, kind)
 					continue
 				}
-				eligible := w.eligible(b, kind.viewed, kind.first, g)
+				eligible, anew := w.eligible(b, kind.viewed, kind.first, g)
 				if eligible.After(at) {
 					shut = append(shut, kind)
 					continue
 				}
 				open, instants = append(open, kind), append(instants, eligible)
-				if latest != nil && eligible.After(latest.ReadyAt) && b.locked(v) {
-					late[kind.viewed] = append(late[kind.viewed], lateVersion{int32(number), eligible})
+				if anew.After(at) {
+					anew = eligible // the last override had yet to begin
+				}
+				if latest != nil && anew.After(latest.ReadyAt) && b.locked(v) {
+					late[kind.viewed] = append(late[kind.viewed], lateVersion{int32(number), anew})
 				} else if len(late[kind.viewed]) > 0 {
 					late[kind.viewed] = append(late[kind.viewed], lateVersion{number: int32(number)})
 				}
@@ -112,12 +116,13 @@ func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []
 
 // eligible returns the instant at which the open gates of a version first opened for any target of
 // a kind; i is the first of the kind. A selector that reads the resource is asked for each target.
-// If it lets none of them have the version, it opened by the override that lets them past it.
-func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time {
-	at := g.eligible
+// If it lets none of them have the version, it opened by the override that lets them past it. anew
+// is the same by the last override of each rule, see gate.
+func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) (at, anew time.Time) {
+	at, anew = g.eligible, g.anew
 	for _, rule := range g.perResource {
-		o := w.overriddenAt(rule.id, i, g.version)
-		if o == nil || !o.satisfied(g.created).After(at) {
+		o, last := w.overriddenAt(rule.id, i, g.version), w.lastOverriddenAt(rule.id, i, g.version)
+		if o == nil || !o.satisfied(g.created).After(at) && !last.satisfied(g.created).After(anew) {
 			continue
 		}
 		if !slices.ContainsFunc(w.targetsOf(b, kind), func(i int32) bool {
@@ -128,10 +133,10 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) time.Time
 			_, ok := rule.versionSelector(&one)
 			return ok
 		}) {
-			at = o.satisfied(g.created)
+			at, anew = later(at, o.satisfied(g.created)), later(anew, last.satisfied(g.created))
 		}
 	}
-	return at
+	return at, anew
 }
 
 // targetsOf lists the targets of a kind. There may be as many kinds as targets.
@@ -280,8 +285,9 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 // now, such as one that was approved later and there alone. The group has locked the version, so
 // the version opens no other group by being new, and the target would wait for the next release.
 // The same holds if the group has not locked it because a newer version, for other targets, was
-// there before. An execution that failed or was given up is not begun again. Without such a
-// version, missed returns the target's own OutdatedAt.
+// there before. A group that collects for the target goes on to do so when the execution ends. An
+// execution that failed or was given up is not begun again, nor is one that began when the version
+// was there. Without such a version, missed returns the target's own OutdatedAt.
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
 	versions := o.late[o.viewed(i)]
@@ -311,10 +317,35 @@ func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 		if m := memberIn(open, own.Deployment); m == nil || m.Version != id(version) {
 			return version.since
 		}
-	} else if last := endedIn(record, environment); includes(last.Group, last.Merged, o.latest.ID) && last.Status == bracket.StatusCompleted && !version.since.Before(last.EndedAt) {
+	} else if last := endedIn(record, environment); includes(last.Group, last.Merged, o.latest.ID) && last.Status == bracket.StatusCompleted &&
+		(!version.since.Before(last.EndedAt) || o.beganBy(version.since, i, last.Group)) {
 		return version.since
 	}
 	return own.OutdatedAt
+}
+
+// beganBy reports whether an execution that has ended on the resource of target i had begun by an
+// instant, with what was merged into it. Only its jobs tell when that was, the first of the last
+// generation; so without them it is false.
+func (o *observedTargets) beganBy(at time.Time, i int32, group string) bool {
+	prefix, last := textkey.Join(group)+"/", 0
+	var began time.Time
+	from, to := o.siblingsIn(o.bracket.environment, o.targets[i].resource)
+	for k := from; k < to; k++ {
+		for _, job := range o.targets[k].Jobs {
+			rest, ours := strings.CutPrefix(job.Run, prefix)
+			if !ours {
+				continue
+			}
+			if run, ok := parseRun(group, rest); ok && run.Generation >= last {
+				if run.Generation > last {
+					last, began = run.Generation, time.Time{}
+				}
+				began = sooner(began, job.CreatedAt)
+			}
+		}
+	}
+	return !began.IsZero() && !at.Before(began)
 }
 
 // mayJoin reports whether joined can apply to a target, now or later. Few targets join after the

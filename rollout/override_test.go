@@ -303,6 +303,42 @@ func TestOverrideOfASelectorInABracket(t *testing.T) {
 	}
 }
 
+// TestSecondOverrideOpensAGroup: the execution of a bracket did without a version, although an
+// override of the rule that holds it was in force, as where the planner was told of it too late. A
+// second one begins after the end, and opens a group whichever is listed first.
+func TestSecondOverrideOpensAGroup(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct{ selector, rule string }{
+		{"resource.id == 'r2'", `{"id":"x","anyApproval":{"minApprovals":1}}`},
+		{"resource.id == 'r2'", `{"id":"x","versionSelector":{"selector":"version.tag == 'v1'"}}`},
+		{"true", `{"id":"x","versionSelector":{"selector":"version.tag == 'v1' || resource.id == 'r1'"}}`},
+		{"resource.id == 'r2'", `{"id":"x","environmentProgression":{"dependsOnEnvironmentSelector":"false"}}`},
+	} {
+		set := compile(t, "["+policy(alone)+`,{"name":"q","selector":"deployment.id == 'a' && `+row.selector+`","rules":[`+row.rule+"]}]")
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		for k := range s.Versions {
+			s.Versions[k].CreatedAt = s.Versions[k].CreatedAt.Add(-time.Hour)
+		}
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		s.State = mustPlan(t, set, s, minute(10)).State
+		s.Overrides = []rollout.Override{override("x", only("r2"), func(o *rollout.Override) { o.CreatedAt = minute(-30) })}
+		if plan := mustPlan(t, set, s, minute(20)); len(plan.Start) > 0 || waits(plan) != "bracket_ended b" {
+			t.Errorf("%s: under the first %q start, waits for %q", row.rule, started(plan), waits(plan))
+		}
+		s.Overrides = append(s.Overrides, override("x", only("r2"), func(o *rollout.Override) { o.ID, o.CreatedAt = "second", minute(15) }))
+		for range 2 {
+			slices.Reverse(s.Overrides)
+			if plan := mustPlan(t, set, s, minute(20)); !slices.Equal(started(plan), []string{"r2/a@v2"}) {
+				t.Errorf("%s: %q start, waits for %q", row.rule, started(plan), waits(plan))
+			}
+		}
+		s.Overrides[0].ExpiresAt, s.Overrides[1].ExpiresAt = minute(16), minute(16)
+		if plan := mustPlan(t, set, s, minute(20)); len(plan.Start) > 0 {
+			t.Errorf("%s: once both have expired %q start", row.rule, started(plan))
+		}
+	}
+}
+
 // TestOverrideOfAWindow: of united windows one that is open is enough, so an override of one lets
 // its version past all of them; it never shuts what is open.
 func TestOverrideOfAWindow(t *testing.T) {
