@@ -1332,6 +1332,38 @@ func TestMadeAgainAfterAMerge(t *testing.T) {
 	}
 }
 
+// TestMadeAgainWhileOpen: a node is made again under its name while the execution there is open. That
+// goes on with what it has left, and the next group brings what it had run only if the target says
+// that it needs it.
+func TestMadeAgainWhileOpen(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(alone+`,{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}`))
+	for _, outdated := range []bool{false, true} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+		want := []string{"r1/b@v2"}
+		for k := range s.Targets {
+			if x := &s.Targets[k]; outdated {
+				x.OutdatedAt = minute(2)
+			}
+			s.Targets[k].Current, s.Targets[k].Jobs, s.Targets[k].JoinedAt = "v1", nil, minute(2)
+		}
+		plan := mustPlan(t, set, s, minute(2))
+		if got := started(plan); !slices.Equal(got, want) {
+			t.Errorf("outdated: %v: %q start, and not what is left", outdated, got)
+		}
+		carryOut(t, &s, plan, minute(2), rollout.JobSuccessful)
+		want = nil
+		if outdated {
+			want = []string{"r1/a@v2"}
+		}
+		if got := started(mustPlan(t, set, s, minute(3))); !slices.Equal(got, want) {
+			t.Errorf("outdated: %v: %q start, want %q", outdated, got, want)
+		}
+	}
+}
+
 // TestJoinedLate makes r1 again after the first group has been there, in other circumstances. Which
 // group gives it its first version, and when that opened, tells whether it was opened for it.
 func TestJoinedLate(t *testing.T) {

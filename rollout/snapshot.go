@@ -251,8 +251,9 @@ type Target struct {
 	// after those that were there when a rollout started. A newcomer without JoinedAt is ranked
 	// among them, and so may move others back by a turn. Set it when a resource is made again under
 	// the id of one that is gone, and leave out the jobs of the old one, which would count for the
-	// new one: if the bracket of the target ran there before JoinedAt, the next group opens for
-	// what the target lacks. Outside brackets the run ids then begin at 1 again, so dispatch must
+	// new one: if the execution of its bracket there ended before JoinedAt, the next group opens for
+	// what the target lacks. If one is open, it goes on, and runs nothing twice that has succeeded:
+	// set OutdatedAt as well. Outside brackets the run ids then begin at 1 again, so dispatch must
 	// not find the old jobs either. A host that cannot forget them gives the new resource another
 	// id. An instant in the future keeps nothing from starting: list a target once it is there.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
