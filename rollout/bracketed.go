@@ -372,7 +372,7 @@ func (w *work) decide(b *bracketWork) error {
 	b.group, b.needs, b.pending, b.runs = nil, memberTable[[]memberNeed]{}, nil, nil // until the latest group is pending somewhere
 	b.state, b.plan, err = bracket.Step(b.ruleInForce, b.state, b.observation, w.now)
 	if err != nil {
-		return err
+		return w.oneRunTwice(b, err)
 	}
 	w.keepExecutions(b.id, b.environment, b.state.Executions)
 	w.wake(b.plan.Next)

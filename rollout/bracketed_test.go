@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -1262,6 +1263,24 @@ func TestOverrideBeforeAnApproval(t *testing.T) {
 		if k := slices.IndexFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupOpened }); len(plan.Start) != 2 || k < 0 || !plan.Events[k].At.Equal(minute(20)) {
 			t.Errorf("override in minute %d, approval in %d: starts %q, %v", row.override, row.approval, started(plan), plan.Events)
 		}
+	}
+}
+
+// TestOneRunOfTwoJobs: two jobs of one run contradict each other. The error names them as they are
+// in the snapshot, of which package bracket knows nothing.
+func TestOneRunOfTwoJobs(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(alone))
+	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}}), "staging")
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobInProgress)
+	x := &s.Targets[1]
+	other := x.Jobs[0]
+	other.CreatedAt = minute(1)
+	x.Jobs = []rollout.Job{x.Jobs[0], ran("v1", rollout.JobFailure, -9), other}
+	_, err := set.Plan(s, minute(2))
+	var own *rollout.FieldError
+	if !errors.As(err, &own) || own.Path != "targets[1].jobs[2].run" || own.Code != rollout.CodeDuplicate || own.Value != other.Run || !strings.Contains(own.Hint, "jobs[0]") {
+		t.Errorf("%v, want one about targets[1].jobs[2].run", err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +60,28 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 		facts = slices.DeleteFunc(facts, func(f bracket.RunFact) bool { return outlived[f.Run.Resource] && !isOpen(state, f.Run) })
 	}
 	return facts
+}
+
+// oneRunTwice returns an error of package bracket or, if that is about a run of which a target has two
+// jobs, one that names these by their place in the snapshot.
+func (w *work) oneRunTwice(b *bracketWork, err error) error {
+	var own *bracket.FieldError
+	if !errors.As(err, &own) || own.Path != "observation.runs" || own.Code != bracket.CodeDuplicate {
+		return err
+	}
+	for i, t := range w.snapshot.Targets {
+		first := slices.IndexFunc(t.Jobs, func(job Job) bool { return job.Run == own.Value })
+		if first < 0 || t.Environment != w.environments[b.environment].ID {
+			continue
+		}
+		if k := slices.IndexFunc(t.Jobs[first+1:], func(job Job) bool { return job.Run == own.Value }); k >= 0 {
+			return &FieldError{
+				Path: fmt.Sprintf("targets[%d].jobs[%d].run", i, first+1+k), Code: CodeDuplicate, Value: own.Value, Err: err,
+				Hint: fmt.Sprintf("is the run of jobs[%d] too: a run is one job, and the next attempt has a run of its own (%s)", first, t.TargetID),
+			}
+		}
+	}
+	return err
 }
 
 // groupsOfRuns returns the groups that the state still knows, by what the ids of their runs begin

@@ -277,9 +277,10 @@ type Target struct {
 // Job is one execution on a release target.
 type Job struct {
 	// Run is the run id of the [Start], unchanged, and empty for a job that no plan started.
-	// Dispatch is create-if-absent by this id, which makes a repeated start harmless. A job with
-	// another id does not belong to the execution of a bracket: the execution waits for its run,
-	// and offers it again and again.
+	// Dispatch is create-if-absent by this id, which makes a repeated start harmless, and so a
+	// target never has two jobs of one run: in the execution of a bracket that is a fault. A job
+	// with another id does not belong to the execution: it waits for its run, and offers it again
+	// and again.
 	Run string `json:"run,omitempty"`
 
 	Version string    `json:"version"` // id, required
