@@ -73,9 +73,10 @@ func (c *call) unknown() bool {
 }
 
 // Record returns a client whose calls are those of store, and are recorded. Record a client of its
-// own for each process, and every client that writes, since a revision that no recorded call wrote
-// is a contradiction. Below a [FaultStore], the history is that of the storage; above it, what is
-// stale or repeated by intent is a contradiction, too.
+// own for each process, and every client that writes or reads what others write at: a revision that
+// no recorded call wrote, or that a writer knows from a call that was not recorded, may be taken for
+// a contradiction. Below a [FaultStore], the history is that of the storage; above it, what is stale
+// or repeated by intent is a contradiction, too.
 func (h *History) Record(store bracket.Store) bracket.Store {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -252,30 +253,37 @@ func (k *keyHistory) order() {
 			revisions[c.replaced] = true
 		}
 	}
-	// perhapsWriter takes the first save of unknown outcome that may have written a revision.
-	perhapsWriter := func(revision, before int64) *call {
+	// mayBe finds the first save of unknown outcome at a base that may have written a revision.
+	mayBe := func(revision, base int64) *call {
 		value, read := values[revision]
-		first := func(base int64) int {
-			return slices.IndexFunc(perhaps[base], func(c *call) bool { return !read || c.value == value })
+		i := slices.IndexFunc(perhaps[base], func(c *call) bool { return !read || c.value == value })
+		if i < 0 {
+			return nil
 		}
-		for _, base := range []int64{before, 0} {
-			if d := deleters[before]; base != 0 && d != nil && d.succeeded() {
-				continue
-			}
-			if i := first(base); i >= 0 {
-				c := perhaps[base][i]
-				perhaps[base] = slices.Delete(perhaps[base], i, i+1)
-				return c
-			}
-		}
-		return nil
+		return perhaps[base][i]
 	}
 	k.states, k.places = []state{{}}, make(map[int64]int)
 	before := int64(0)
 	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
 		w, d := writers[revision], deleters[before]
+		either := false // whether d took effect, and then another save than the one that replaces what was before
 		if w == nil {
-			w = perhapsWriter(revision, before)
+			gone := before != 0 && d != nil // perhaps
+			if !gone || !d.succeeded() {
+				w = mayBe(revision, before)
+			}
+			if w == nil {
+				w = mayBe(revision, 0)
+			} else if gone {
+				if creates := mayBe(revision, 0); creates != nil {
+					if either = true; max(d.begin, creates.begin) < w.begin {
+						w = creates
+					}
+				}
+			}
+			if w != nil && !either { // else it may be that of another revision
+				perhaps[w.replaced] = slices.DeleteFunc(perhaps[w.replaced], func(c *call) bool { return c == w })
+			}
 		}
 		switch {
 		case revision < 1:
@@ -289,6 +297,11 @@ func (k *keyHistory) order() {
 		case w.replaced == before && d != nil && d.succeeded():
 			k.fault("%v, and %v: both took effect", d, w)
 		case w.replaced != before:
+			k.states = append(k.states, state{writer: d})
+		case either: // there may have been nothing in between
+			if d.begin > w.begin {
+				d = w
+			}
 			k.states = append(k.states, state{writer: d})
 		}
 		k.places[revision] = len(k.states)
