@@ -378,11 +378,11 @@ func TestHistoryContradictions(t *testing.T) {
 		{"two saves with one revision", []brackettest.Recorded{first, save(2, 0, 1, "b", 3, 4)},
 			`Save("k", revision 0) of client 1: revision 1, and Save("k", revision 0) of client 2: revision 1: two saves have one revision`},
 		{"a save that was told of a conflict took effect", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), bracket.ErrConflict), load(1, 2, "b", 5, 6)},
-			`nobody wrote revision 2, which comes after revision 1; or who did was told that it failed`},
+			`nobody wrote revision 2 with the value "b", which comes after revision 1; or who did was told that it failed`},
 		{"a save of unknown outcome took effect", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), errLost), load(1, 2, "b", 5, 6)}, ""},
 		{"a save took effect that is under way", []brackettest.Recorded{first, save(2, 1, 0, "b", 3, 0), load(1, 2, "b", 4, 5)}, ""},
 		{"one of unknown outcome, but of another value", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), errLost), load(1, 2, "c", 5, 6)},
-			`nobody wrote revision 2, which comes after revision 1; or who did was told that it failed`},
+			`nobody wrote revision 2 with the value "c", which comes after revision 1; or who did was told that it failed`},
 		{"one of unknown outcome cannot be read before it began", []brackettest.Recorded{first, load(1, 2, "b", 3, 4), but(save(2, 1, 0, "b", 5, 6), errLost)},
 			`revision 2 was read before it can have been written, by Save("k", revision 1) of client 2: the answer is lost`},
 		{"nor one that has not returned", []brackettest.Recorded{first, load(1, 2, "b", 3, 4), save(2, 1, 0, "b", 5, 0)},
@@ -413,7 +413,7 @@ func TestHistoryContradictions(t *testing.T) {
 		{"of two deletes the second is certain, and nothing is left to conflict with", []brackettest.Recorded{first, but(remove(1, 1, 3, 4), errLost), remove(2, 1, 5, 6), but(save(2, 0, 0, "b", 7, 8), bracket.ErrConflict)},
 			`Save("k", revision 0) of client 2: bracket: value changed since it was read, though there was no such key`},
 		{"a save of unknown outcome takes effect once", []brackettest.Recorded{but(save(1, 0, 0, "b", 1, 2), errLost), load(1, 1, "b", 3, 4), remove(1, 1, 5, 6), load(1, 2, "b", 7, 8)},
-			`nobody wrote revision 2, which comes after revision 1; or who did was told that it failed`},
+			`nobody wrote revision 2 with the value "b", which comes after revision 1; or who did was told that it failed`},
 		{"one that was over before may still take effect", []brackettest.Recorded{but(save(1, 0, 0, "x", 1, 2), errLost), save(2, 0, 1, "a", 3, 4), remove(2, 1, 5, 6), load(2, 2, "x", 7, 8)}, ""},
 		{"of two of unknown outcome only the one after the delete can be it", []brackettest.Recorded{first, but(save(2, 1, 0, "b", 3, 4), errLost), remove(1, 1, 5, 6), but(save(1, 0, 0, "b", 7, 8), errLost), load(2, 2, "b", 9, 10)}, ""},
 		{"of two with one value, either of which can be it, the one after a delete of unknown outcome explains the conflict", []brackettest.Recorded{first, but(remove(1, 1, 3, 4), errLost), but(save(2, 0, 0, "b", 5, 6), errLost), but(save(1, 1, 0, "c", 7, 8), bracket.ErrConflict), but(save(1, 1, 0, "b", 9, 10), errLost), load(2, 2, "b", 11, 12)}, ""},
@@ -615,10 +615,9 @@ func TestCostOfHistory(t *testing.T) {
 	if testkit.Race || testkit.CPUTime() == 0 {
 		t.Skip("processor time cannot be compared")
 	}
-	cost := func(n int) time.Duration {
-		ctx, store := context.Background(), new(bracket.MemoryStore)
-		var history brackettest.History
-		client, revision := history.Record(store), int64(0)
+	ctx := context.Background()
+	answered := func(client bracket.Store, n int) {
+		revision := int64(0)
 		for i := range n {
 			revision, _ = client.Save(ctx, "k", []byte("x"), revision)
 			_, _ = client.Save(ctx, "k", []byte("y"), 0) // refused
@@ -628,6 +627,25 @@ func TestCostOfHistory(t *testing.T) {
 				revision = 0
 			}
 		}
+	}
+	lost := func(client bracket.Store, n int) {
+		for i := range n {
+			_, _ = client.Save(ctx, "k", fmt.Append(nil, i), 0)
+			_, revision, _ := client.Load(ctx, "k")
+			_ = client.Delete(ctx, "k", revision)
+		}
+	}
+	cost := func(calls func(bracket.Store, int), loses bool, n int) time.Duration {
+		saves := 0
+		store := brackettest.NewFaultStore(new(bracket.MemoryStore), func(c brackettest.Call) brackettest.Fault {
+			if !loses || c.Method != "Save" {
+				return brackettest.None
+			}
+			saves++
+			return []brackettest.Fault{brackettest.Lose, brackettest.LoseAnswer}[saves%2]
+		})
+		var history brackettest.History
+		calls(history.Record(store), n)
 		least := time.Duration(math.MaxInt64)
 		for range 5 {
 			before := testkit.CPUTime()
@@ -639,7 +657,16 @@ func TestCostOfHistory(t *testing.T) {
 		return least
 	}
 	const few, factor = 1000, 32
-	if one, many := cost(few), cost(factor*few); many > 6*factor*one {
-		t.Errorf("%d calls take %v, and %d times as many %v", 3*few, one, factor, many)
+	for _, row := range []struct {
+		why   string
+		calls func(bracket.Store, int)
+		loses bool
+	}{
+		{"every write is answered", answered, false},
+		{"of every other save the answer is lost, and of the others the call", lost, true},
+	} {
+		if one, many := cost(row.calls, row.loses, few), cost(row.calls, row.loses, factor*few); many > 6*factor*one {
+			t.Errorf("%s: %d calls take %v, and %d times as many %v", row.why, 3*few, one, factor, many)
+		}
 	}
 }
