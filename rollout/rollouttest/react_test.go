@@ -2,6 +2,7 @@ package rollouttest_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -128,6 +129,50 @@ func TestReactions(t *testing.T) {
 		w.React = func(rollouttest.Step, []rollouttest.Entry) []rollouttest.Change { return []rollouttest.Change{change} }
 		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// TestEndlessReactions: who reacts to what came of the last reaction, and so on, is told so before long,
+// or goes on until World.End; who reacts to a long list of changes is not one of them.
+func TestEndlessReactions(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		why   string
+		after time.Duration
+		end   time.Time
+		known int // changes of the world, one an hour
+		times int // the reactions stop
+		want  string
+	}{
+		{"every hour", time.Hour, time.Time{}, 0, math.MaxInt, "World.React returns changes for the 1001th time since 2026-03-10T09:08:00Z, no job starts or ends, and no end: the world may never come to rest: give it World.End"},
+		{"every hour, and there is an end", time.Hour, at(90, 0, 0), 0, math.MaxInt, ""},
+		{"at once, and there is an end", 0, at(90, 0, 0), 0, math.MaxInt, "World.React returns changes for the 1001th time at 2026-03-10T09:00:00Z, and no job starts or ends: the clock stands still, so no World.End ever comes: let people take time"},
+		{"once for each of many changes", minutes(30), time.Time{}, 2000, 2000, ""},
+		{"and then every hour", minutes(30), time.Time{}, 2000, math.MaxInt, "give it World.End"},
+	} {
+		w := webWorld(t, 2, `{"id":"turn","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`)
+		w.Pure, w.Trust, w.End = true, true, row.end
+		for n := range row.known {
+			w.Changes = append(w.Changes, rollouttest.Change{At: at(2, 0, 0).Add(time.Duration(n) * time.Hour), What: "a node goes down", Do: func(*rollout.Snapshot) {}})
+		}
+		times := 0
+		w.React = func(step rollouttest.Step, _ []rollouttest.Entry) []rollouttest.Change {
+			if times++; times > row.times {
+				return nil
+			}
+			what := "again"
+			if row.times < math.MaxInt {
+				what = "" // and so no news
+			}
+			return []rollouttest.Change{{At: step.Plan.Now.Add(row.after), What: what, Do: func(*rollout.Snapshot) {}}}
+		}
+		timeline, err := w.Run(t.Context())
+		if row.want == "" && err != nil || row.want != "" && (err == nil || !strings.Contains(err.Error(), row.want)) {
+			t.Errorf("%s: %v, want %q", row.why, err, row.want)
+		}
+		if started := slices.ContainsFunc(timeline.Entries, func(e rollouttest.Entry) bool { return e.Kind == rollouttest.Start }); !started && row.after > 0 {
+			t.Errorf("%s: nothing starts", row.why)
 		}
 	}
 }

@@ -20,6 +20,10 @@ const maxSteps = 1_000_000
 // plans.
 const maxAttempts = 1000
 
+// maxReactions bounds the calls of World.React in a row that return changes while nothing else comes
+// about, likewise.
+const maxReactions = 1000
+
 func (r *running) run(ctx context.Context) error {
 	fresh := false     // the last plan started all that could start by then, and neither has time gone by nor a job ended since
 	var next time.Time // of the last plan
@@ -97,8 +101,10 @@ func (r *running) react(snapshot rollout.Snapshot, plan rollout.Plan, from int) 
 	if r.React == nil || from == len(r.timeline.Entries) {
 		return nil
 	}
+	news := slices.Clone(r.timeline.Entries[from:])
 	step := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched}
-	for i, change := range r.React(step, slices.Clone(r.timeline.Entries[from:])) {
+	changes := r.React(step, news)
+	for i, change := range changes {
 		if err := change.validate(); err != nil {
 			return fmt.Errorf("rollouttest: change %d of World.React at %s: %w", i, plan.Now.Format(time.RFC3339Nano), err)
 		}
@@ -106,6 +112,28 @@ func (r *running) react(snapshot rollout.Snapshot, plan rollout.Plan, from int) 
 			change.At = plan.Now
 		}
 		r.answered(change)
+	}
+	return r.endless(news, len(changes) > 0, plan.Now)
+}
+
+// endless returns an error if World.React goes on returning changes although nothing comes of them.
+func (r *running) endless(news []Entry, reacts bool, now time.Time) error {
+	if !reacts || slices.ContainsFunc(news, func(e Entry) bool { return e.Kind != Arrival && e.Kind != Wait }) {
+		r.idle = nil
+	}
+	if !reacts {
+		return nil
+	}
+	if r.idle = append(r.idle, now); len(r.idle) <= maxReactions {
+		return nil
+	}
+	first := r.idle[0]
+	r.idle = r.idle[1:]
+	switch {
+	case first.Equal(now):
+		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time at %s, and no job starts or ends: the clock stands still, so no World.End ever comes: let people take time", maxReactions+1, now.Format(time.RFC3339Nano))
+	case first.After(r.foreseen) && r.End.IsZero():
+		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time since %s, no job starts or ends, and no end: the world may never come to rest: give it World.End", maxReactions+1, first.Format(time.RFC3339Nano))
 	}
 	return nil
 }

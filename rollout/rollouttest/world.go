@@ -94,8 +94,9 @@ type World struct {
 	// rollout sees it there, and what people or programs do about what they see is what it returns:
 	// further changes, such as the rejection of a version a quarter of an hour after its third
 	// failure. What they would have done before now they do now. It must be a pure function that
-	// modifies nothing, or runs of the world differ; if it returns further changes for ever, set End.
-	// Nil: nobody watches.
+	// modifies nothing, or runs of the world differ; if it returns further changes for ever, set End:
+	// without End, more than 1000 calls in a row that return changes are an error if no job starts or
+	// ends meanwhile, as they are with End at one instant. Nil: nobody watches.
 	React func(step Step, news []Entry) []Change
 
 	// Pure keeps the state as a value and plans with [rollout.PolicySet.Plan], without the planner
@@ -178,6 +179,8 @@ type running struct {
 	mostApprovals int                // that a rule may want
 	halts         map[execution]*halted
 	exhausted     map[exhausted]*alone
+	foreseen      time.Time                // when the last arrives of what the Fleet and World.Changes hold
+	idle          []time.Time              // when World.React returned changes, since something else came about, maxReactions at most
 	targets       map[rollout.TargetID]int // in fleet.Targets
 	dispatched    map[string]rollout.Start
 	recorder
@@ -220,6 +223,9 @@ func (w World) begin() (*running, error) {
 	}
 	if err := r.schedule(); err != nil {
 		return nil, err
+	}
+	if n := len(r.arrivals); n > 0 {
+		r.foreseen = r.arrivals[n-1].At
 	}
 	if r.Job == nil {
 		r.Job = defaultJob
