@@ -89,6 +89,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/8"},`, "closed[1].id: \"node lifecycle/prod/7\": must come before group 8", "the last one is the latest"},
 		{`"closed":[`, `"closed":[{"id":"node lifecycle/prod/7"},`, "closed[1].id: \"node lifecycle/prod/7\": must come before group 7", "a group closes once"},
 		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"kubelet","role":"pre","needs":[],"locks"`, "closed[0].members[1].deployment", "which of the two is meant?"},
+		{`"deployment":"drain","role":"pre","needs":[],"locks"`, `"deployment":"","role":"pre","needs":[],"locks"`, "closed[0].members[0].deployment", "nothing can refer to it"},
 		{`"resource":"node-3"`, `"resource":""`, "resource", "records belong to a resource"},
 		{`"last":{"prod"`, `"last":{"staging":null,"prod"`, "last.staging", "an end of nothing"},
 		{`"status":"completed"`, `"status":"executing"`, "last.prod.status", "what ended has ended"},
@@ -127,6 +128,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"retryAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].retryAt", "times are UTC"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"z","role":"pre","action"`, "open.members[1].deployment", "members are searched in order"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"kubelet","role":"pre","action"`, "open.members[1].deployment", "which of the two is meant?"},
+		{`"deployment":"drain","role":"pre","action"`, `"deployment":"","role":"pre","action"`, "open.members[0].deployment", "nothing can refer to it"},
 	}
 	for _, row := range rows {
 		tried := false

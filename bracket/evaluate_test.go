@@ -248,6 +248,14 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v2"}
 			h.step(30)
 		}, "drain", "v1b", ReasonHookWaitsForMain, 0, "group_close", "nor has it what is out of scope"},
+		{"14 hook while a group collects for others, and a gate holds what the main could have", func(h *host) {
+			prepared(h)
+			h.target("n2", "kubelet", "v1")
+			h.targets[[2]string{"n1", "kubelet"}].Current = "v2"
+			h.publish("kubelet", "v3", 10)
+			h.version("kubelet", "v3").EligibleAt = time.Time{}
+			h.step(30)
+		}, "drain", "v1b", ReasonHookWaitsForMain, 0, "group_close", "nor has it what is not eligible"},
 		{"16 out of scope while a group collects", func(h *host) {
 			prepared(h)
 			h.publish("os", "v2", 0)

@@ -33,6 +33,7 @@ func TestCheck(t *testing.T) {
 		{"self", derived, []Member{main("a", "a")}, "a -> a", "it waits for itself"},
 		{"cycle of two", derived, []Member{main("a", "b"), main("b", "a")}, "a -> b -> a", "neither can start"},
 		{"cycle beside a tail", derived, []Member{main("x", "b"), main("c", "b"), main("b", "c")}, "b -> c -> b", "only the members of the cycle are named"},
+		{"cycle behind another need", derived, []Member{main("a", "b", "c"), main("b"), main("c", "a")}, "a -> c -> a", "nor is one named that the search has passed and left"},
 		{"cycle through a condition", derived, []Member{{Deployment: "a", NeedsIf: []ConditionalNeed{{"b", []string{"v1"}}}}, main("b", "a")}, "a -> b -> a", "some versions would deadlock"},
 		{"unknown need", derived, []Member{main("a", "z")}, `unknown_value brackets["rule"].members[0].needs: "z": is not a member, and "a" needs it`, "a typo, or an ordinary dependency"},
 		{"twice", derived, []Member{main("a"), main("a")}, `.deployment: "a": is listed twice`, "whose needs count?"},
@@ -69,7 +70,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("%+v", cycle)
 	}
 	var role *RoleError
-	if err := Check(Bracket{ID: "r", Rule: declared, Members: rows[13].members}); !errors.As(err, &role) || role.Deployment != "a" || role.Need != "b" || role.Role != Pre || role.NeedRole != Main {
+	if err := Check(Bracket{ID: "r", Rule: declared, Members: rows[14].members}); !errors.As(err, &role) || role.Deployment != "a" || role.Need != "b" || role.Role != Pre || role.NeedRole != Main {
 		t.Errorf("%+v", role)
 	}
 }
