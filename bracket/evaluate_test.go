@@ -122,6 +122,17 @@ func TestVerdicts(t *testing.T) {
 			h.publish("os", "v2", 70)
 			h.step(130)
 		}, "os", "v2", ReasonQueued, 0, "execution_end member kubelet", "the group has nothing else for it; once an operator lets it run again, the group comes along"},
+		{"7 queued where the group has nothing to do", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.target("n2", "os", "v1")
+			h.step(60)
+			h.start()
+			h.publish("os", "v2", 70)
+			h.targets[[2]string{"n1", "os"}].Current = "v2"
+			h.version("kubelet", "v2").EligibleAt = time.Time{}
+			h.step(130)
+		}, "containerd", "v2", ReasonQueued, 0, "execution_end", "the node runs all that the group has for it, so that nothing is merged once it is drained"},
 		{"8 merge budget", func(h *host) {
 			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
 			prepared(h)
