@@ -1126,6 +1126,9 @@ func TestStepRefusesContradictions(t *testing.T) {
 			o.Runs = []RunFact{f, f}
 		}, "duplicate observation.runs: g/n1/os/1/1/deploy", "which fact holds?"},
 		{"run status", func(h *host, o *Observation) { o.Runs = []RunFact{{Status: "done"}} }, `unknown_value observation.runs: "done"`, "enums fail closed"},
+		{"run that starts in the year 10000", func(h *host, o *Observation) {
+			o.Runs = []RunFact{{Run: Run{Group: "g", Resource: "n1", Deployment: "os", Generation: 1, Attempt: 1, Purpose: Deploy}, Status: RunRunning, StartedAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}
+		}, "out_of_range observation.runs: \"10000-01-01T00:00:00Z\": is the start of g/n1/os/1/1/deploy", "no record that keeps it could be saved"},
 		{"run that ends in the year 10000", func(h *host, o *Observation) {
 			o.Runs = []RunFact{{Run: Run{Group: "g", Resource: "n1", Deployment: "os", Generation: 1, Attempt: 1, Purpose: Deploy}, Status: RunFailed, EndedAt: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}}
 		}, "out_of_range observation.runs: \"10000-01-01T00:00:00Z\": is the end of g/n1/os/1/1/deploy", "no record that keeps it could be saved"},
