@@ -607,6 +607,12 @@ func TestFailure(t *testing.T) {
 				h.t.Errorf("%s", describe(h.state))
 			}
 		}, "the operator took care of it"},
+		{"end without an instant", func(h *host) {
+			h.until(60, "n1", "uncordon")
+			h.end("n1", "uncordon", RunSucceeded, 90).EndedAt = time.Time{}
+			h.step(91)
+			h.endsAs(StatusCompleted, 91)
+		}, "it is the instant at which the end was seen: the lease was held until then"},
 		{"skip of a run in progress", func(h *host) {
 			h.until(60, "n1", "drain")
 			h.order(Skip, "n1", "drain", 61)
