@@ -267,6 +267,18 @@ func TestVerdicts(t *testing.T) {
 			h.version("kubelet", "v3").EligibleAt = time.Time{}
 			h.step(30)
 		}, "drain", "v1b", ReasonHookWaitsForMain, 0, "group_close", "nor has it what is not eligible"},
+		{"16 older than what a group has locked that a late step closed, while the next one collects", func(h *host) {
+			h.target("n2", "kubelet", "v1")
+			h.publish("kubelet", "v2", 1)
+			h.version("kubelet", "v2").EligibleAt = at(70)
+			h.publish("kubelet", "v3", 2)
+			h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{"v3"}
+			h.step(62)
+			h.step(70)
+			h.publish("kubelet", "v4", 100)
+			h.publish("kubelet", "v5", 131)
+			h.step(150)
+		}, "kubelet", "v2", ReasonNotLocked, 0, "", "the node waited for it until the second group locked v4"},
 		{"16 out of scope while a group collects", func(h *host) {
 			prepared(h)
 			h.publish("os", "v2", 0)
