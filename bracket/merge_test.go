@@ -66,6 +66,18 @@ func TestMerge(t *testing.T) {
 			}
 			h.want("n1/containerd@v2 n1/kubelet@v3")
 		}, "a merge that was lost with the state has begun v1 under the id that the next one would give v3, which would then never run"},
+		{"run ids of the first member that the state has forgotten", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			forgotten := Run{Group: h.open("n1").Group, Resource: "n1", Deployment: "containerd", Generation: 2, Attempt: 1, Purpose: Deploy}
+			h.runs[forgotten] = &RunFact{Run: forgotten, Status: RunSucceeded, Version: "v1"}
+			h.succeeds("os", 160)
+			if x := h.open("n1"); x.Generation != 3 || len(x.Merged) != 1 {
+				h.t.Errorf("generation %d after %v", x.Generation, x.Merged)
+			}
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "it counts as every other one"},
 		{"run ids of the same merge, which the state has forgotten", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
