@@ -176,6 +176,8 @@ func TestBegun(t *testing.T) {
 }
 
 func TestBegunFaults(t *testing.T) {
+	over := math.MaxInt32
+	over++ // negative where an int has 32 bits
 	for _, row := range []struct {
 		begun []Begun
 		want  string
@@ -188,6 +190,7 @@ func TestBegunFaults(t *testing.T) {
 		{[]Begun{{epoch, 1}, {time.Time{}, 1}}, "begun[1].at: must be the instant at which the members began"},
 		{[]Begun{{epoch.AddDate(9000, 0, 0), 1}}, "begun[0].at: \"11026-03-10T09:00:00Z\": must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that a lease could not be stored"},
 		{[]Begun{{epoch, 1}, {epoch.Add(1), 2147483647}}, ""},
+		{[]Begun{{epoch, over}}, fmt.Sprintf("begun[0].count: %d: must be from 1 to 2147483647", over)},
 		{[]Begun{{epoch, math.MaxInt}}, map[bool]string{true: fmt.Sprintf("begun[0].count: %d: must be from 1 to 2147483647", math.MaxInt)}[math.MaxInt > math.MaxInt32]},
 	} {
 		record := NewRecord("p")

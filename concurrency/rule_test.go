@@ -104,6 +104,9 @@ func TestRuleFaults(t *testing.T) {
 	if _, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"groupBy":"z","maxActiveKeys":1,"maxActiveKeys":2}`)); err == nil || strings.Contains(err.Error(), hintActiveKeys) {
 		t.Errorf("the second one is too many, whatever its value: %v", err)
 	}
+	if _, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"stuckAfterSeconds":"1h"}`)); err == nil || strings.Contains(err.Error(), hintActiveKeys) {
+		t.Errorf("no other field is told of keys: %v", err)
+	}
 	bad := Rule{GroupSelector: "x", Limit: Count(1), Rounding: "up", OnStuck: "release"}
 	err := bad.Validate()
 	var e *FieldError
