@@ -259,6 +259,13 @@ func TestPlanRows(t *testing.T) {
 			[]string{"b1 slot_free", "a2 rack:slot_full"}, "the place is reserved, and no key: the zone has one"},
 		{"strict, own reservation in a zone that is active", strictZones().lease("a", "a1", "g", 0).ask("a2", "g", "a", "rack").ask("a2", "h", "a").ask("b1", "g", "b", "rack").ask("c1", "g", "c"),
 			[]string{"a2 slot_free", "a2 rack:slot_full", "b1 rack:slot_full", "c1 c:slot_reserved"}, "a2 gives no key back, because none was reserved: the second is b's"},
+		{"strict, reserved for another than one that was a member before", func() *scene {
+			s := newScene(Pool{Key: "cluster", Limit: Count(1), Total: 6, Strict: true}, Pool{Key: "zone-a", Limit: Count(1), Total: 3}).
+				lease("cluster", "n1", "g", time.Hour).lease("zone-a", "n3", "g", 0)
+			s.Pools[0].Departed = []string{"n1"}
+			return s
+		}().ask("n2", "g", "cluster", "zone-a").ask("n1", "h", "cluster"),
+			[]string{"n2 zone-a:slot_full", "n1 cluster:slot_reserved"}, "its lease does not count, so that it has no place of its own either"},
 		{"strict, one of two reservations", strictZones().ask("a1", "g", "a", "rack").ask("a2", "g", "a", "rack").ask("a1", "h", "a").ask("b1", "g", "b", "rack").ask("c1", "g", "c"),
 			[]string{"a1 slot_free", "a1 rack:slot_full", "a2 rack:slot_full", "b1 rack:slot_full", "c1 c:slot_reserved"}, "the zone gives its reservation back once, when it becomes active"},
 		{"job without lease", func() *scene {
