@@ -121,7 +121,7 @@ func TestLimitText(t *testing.T) {
 
 func isLimitError(err error) bool {
 	var e *FieldError
-	return errors.As(err, &e) && e.Hint != ""
+	return errors.As(err, &e) && e.Code == CodeType && e.Hint != ""
 }
 
 func TestLimitJSON(t *testing.T) {
