@@ -571,7 +571,10 @@ func TestQueueRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fault := func(err error) bool { return errors.As(err, new(*FieldError)) }
+	fault := func(err error) bool {
+		var f *FieldError
+		return errors.As(err, &f) && f.Path != "" && f.Code != "" && f.Hint != ""
+	}
 	for _, c := range []Candidate{{}, {Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}, {Resource: "n", Needs: []int32{0, 0}}} {
 		if _, err := q.Add(c); !fault(err) {
 			t.Errorf("%+v was added: %v", c, err)

@@ -175,8 +175,12 @@ func TestValidateShared(t *testing.T) {
 	if diff := cmp.Diff(want, faultsOf(t, err)); diff != "" {
 		t.Error(diff)
 	}
-	pair := Rule{GroupSelector: "b", LimitType: "count", LimitValue: ptr(5), SharedPool: "s"}
-	if diff := cmp.Diff([]string{`conflict limit: 5: must be "20%", in place of limitType and limitValue, as in the first rule of the shared pool "s"`}, faultsOf(t, pair.ValidateShared(first))); diff != "" {
+	pair := Rule{GroupSelector: "b", LimitType: "count", LimitValue: ptr(5), SharedPool: "s", Strict: true}
+	want = []string{
+		`conflict limit: 5: must be "20%", in place of limitType and limitValue, as in the first rule of the shared pool "s"`,
+		`conflict strict: true: must be false as in the first rule of the shared pool "s"`,
+	}
+	if diff := cmp.Diff(want, faultsOf(t, pair.ValidateShared(first))); diff != "" {
 		t.Errorf("beside the pair the limit would be refused:\n%s", diff)
 	}
 	other.SharedPool = "t"
