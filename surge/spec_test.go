@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -217,12 +218,12 @@ func TestSlots(t *testing.T) {
 	if strange.String() != "?" || strange.Live() || strange.Available() || strange.Old() {
 		t.Error("an unknown slot is nothing")
 	}
-	if _, err := strange.MarshalText(); err == nil {
-		t.Error("an unknown slot has no text")
+	if _, err := strange.MarshalText(); !slices.Equal(lines(t, err), []string{"unknown_value 7: must be one of the constants, from Absent, 0, to TargetAvailable, 6"}) {
+		t.Errorf("an unknown slot has no text: %v", err)
 	}
 	for _, text := range []string{"", "NN", "x"} {
 		slot := surge.OldAvailable
-		if slot.UnmarshalText([]byte(text)) == nil || slot != surge.OldAvailable {
+		if len(lines(t, slot.UnmarshalText([]byte(text)))) != 1 || slot != surge.OldAvailable {
 			t.Errorf("%q is read as %s", text, slot)
 		}
 	}
@@ -282,26 +283,26 @@ func TestCodes(t *testing.T) {
 	} {
 		var read surge.Reason
 		text, err := reason.MarshalText()
-		if reason.String() != want || (err == nil) != (reason > 0 && reason < 9) || (err == nil) != (read.UnmarshalText(text) == nil && read == reason) {
+		if reason.String() != want || (len(lines(t, err)) == 0) != (reason > 0 && reason < 9) || (err == nil) != (read.UnmarshalText(text) == nil && read == reason) {
 			t.Errorf("%s: %q, %v, %v", want, text, err, read)
 		}
 	}
 	for op, want := range map[surge.Op]string{surge.Create: "create", surge.Delete: "delete", 0: "Op(0)", 3: "Op(3)"} {
 		var read surge.Op
 		text, err := op.MarshalText()
-		if op.String() != want || (err == nil) != (op == 1 || op == 2) || (err == nil) != (read.UnmarshalText(text) == nil && read == op) {
+		if op.String() != want || (len(lines(t, err)) == 0) != (op == 1 || op == 2) || (err == nil) != (read.UnmarshalText(text) == nil && read == op) {
 			t.Errorf("%s: %q, %v, %v", want, text, err, read)
 		}
 	}
 	for revision, want := range map[surge.Revision]string{surge.NoRevision: "none", surge.Target: "target", surge.Stable: "stable", 3: "Revision(3)"} {
 		var read surge.Revision
 		text, err := revision.MarshalText()
-		if revision.String() != want || (err == nil) != (revision < 3) || (err == nil) != (read.UnmarshalText(text) == nil && read == revision) {
+		if revision.String() != want || (len(lines(t, err)) == 0) != (revision < 3) || (err == nil) != (read.UnmarshalText(text) == nil && read == revision) {
 			t.Errorf("%s: %q, %v, %v", want, text, err, read)
 		}
 	}
 	var op surge.Op
-	if err := op.UnmarshalText([]byte("remove")); err == nil || err.Error() != `"remove": must be "create" or "delete"` {
+	if err := op.UnmarshalText([]byte("remove")); !slices.Equal(lines(t, err), []string{`unknown_value "remove": must be "create" or "delete"`}) {
 		t.Errorf("got %v", err)
 	}
 	var blocked surge.Blocked
@@ -339,12 +340,12 @@ func TestBlocked(t *testing.T) {
 		t.Errorf("what was in the set before stays in it: %v, %v", replaced, err)
 	}
 	var fault *surge.FieldError
-	if _, err := json.Marshal(all + 1); !errors.As(err, &fault) || fault.Code != surge.CodeUnknownValue {
+	if _, err := json.Marshal(all + 1); !errors.As(err, &fault) || fault.Code != surge.CodeUnknownValue || fault.Value != "Blocked(256)" {
 		t.Errorf("an unknown bit has no code: %v", err)
 	}
 	for _, doc := range []string{`["Nothing"]`, `["Paused","Nothing"]`, `"Paused"`, `[1]`, `[""]`} {
 		set := both
-		if err := json.Unmarshal([]byte(doc), &set); err == nil || set != both {
+		if err := set.UnmarshalJSON([]byte(doc)); len(lines(t, err)) != 1 || set != both {
 			t.Errorf("%s: %v, %v", doc, set, err)
 		}
 	}
