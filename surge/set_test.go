@@ -1101,3 +1101,27 @@ func TestNumberOfAbsentReplica(t *testing.T) {
 		t.Errorf("without a surge: got\n%s\nwant\n%s", got, want)
 	}
 }
+
+// TestLeftoverWithoutUse: a leftover that should have no unit serves nobody, so that it is not kept
+// for the replicas that are missing.
+func TestLeftoverWithoutUse(t *testing.T) {
+	spec := set(surge.RollingUpdate, 2, surge.UpdateStrategy{}, plain(1, 1))
+	zero := 0
+	for _, row := range []struct {
+		why    string
+		unit   string
+		number *int
+		role   surge.Role
+	}{
+		{"an old one that serves stays until one of the two is there", "O", nil, surge.RoleHeld},
+		{"and so does one at the target", "N", nil, surge.RoleHeld},
+		{"an old one of no use goes at once", "O", &zero, surge.RoleCondemned},
+		{"and so does one of no use at the target", "N", &zero, surge.RoleCondemned},
+	} {
+		state := append(parseSet(t, []string{".", "."}), []surge.Units{{Slots: parse(t, row.unit), Replicas: row.number}})
+		replica := planSet(t, spec, state).Replicas[2]
+		if deleted := len(replica.Components[0].Actions) == 1; replica.Role != row.role || deleted != (row.role == surge.RoleCondemned) {
+			t.Errorf("%s: got %s with %v", row.why, replica.Role, replica.Components[0].Actions)
+		}
+	}
+}
