@@ -434,6 +434,9 @@ func TestIndices(t *testing.T) {
 	if got := surge.FreeIndices([]int{-7, 1}, 2); sprint(got) != "[0 2]" {
 		t.Errorf("a negative index takes another: got %v", got)
 	}
+	if got := surge.FreeIndices([]int{0}, 1); sprint(got) != "[1]" {
+		t.Errorf("one alone is handed out, too: got %v", got)
+	}
 	if surge.FreeIndices(nil, 0) != nil || surge.FreeIndices(nil, -1) != nil {
 		t.Error("none are wanted")
 	}
