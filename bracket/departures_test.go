@@ -1216,6 +1216,7 @@ func TestPendingRuns(t *testing.T) {
 		t.Errorf("a group that no step has made runs %v", runs)
 	}
 	h := newHost(t, "n1", "n2")
+	h.target("n3", "kubelet", "v1") // alone
 	h.publish("kubelet", "v2", 0)
 	h.publish("containerd", "v2", 0)
 	h.targets[[2]string{"n2", "uncordon"}].Current = ""
@@ -1235,7 +1236,7 @@ func TestPendingRuns(t *testing.T) {
 	if _, _, err := Step(h.rule, h.state, o, at(60)); err != nil {
 		t.Fatal(err)
 	}
-	want := "n1/drain@v1(pre run) n1/containerd@v2(main deploy) n1/kubelet@v2(main deploy) n1/uncordon@v1(post run) n2/drain@v1(pre run) n2/containerd@v2(main deploy) n2/kubelet@v2(main deploy) n2/uncordon@(post run)"
+	want := "n1/drain@v1(pre run) n1/containerd@v2(main deploy) n1/kubelet@v2(main deploy) n1/uncordon@v1(post run) n2/drain@v1(pre run) n2/containerd@v2(main deploy) n2/kubelet@v2(main deploy) n2/uncordon@(post run) n3/kubelet@v2(main deploy)"
 	if strings.Join(got, " ") != want || calls != 1 {
 		t.Errorf("%v, %d calls\nwant %s", got, calls, want)
 	}
@@ -1244,7 +1245,7 @@ func TestPendingRuns(t *testing.T) {
 	h.start("n1/drain")
 	o = h.observation()
 	o.Due = func(p PendingGroup) []time.Time {
-		if !slices.Equal(p.Resources, []string{"n2"}) {
+		if !slices.Equal(p.Resources, []string{"n2", "n3"}) {
 			t.Errorf("%v are pending, and n1 has begun", p.Resources)
 		}
 		return make([]time.Time, len(p.Resources))

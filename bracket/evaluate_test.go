@@ -247,6 +247,8 @@ func TestVerdicts(t *testing.T) {
 		{"14 hook", func(h *host) { h.publish("drain", "v2", 0); h.step(60) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close", "a hook never opens a group"},
 		{"14 hook while a group collects", func(h *host) { prepared(h); h.publish("drain", "v2", 0); h.step(30) }, "drain", "v2", ReasonHookWaitsForMain, 60, "group_close",
 			"a hook is taken along, it is not what is collected"},
+		{"14 hook while a group collects, beside what is no member", func(h *host) { prepared(h); h.target("n1", "cni", "v1"); h.step(30) }, "drain", "v1b", ReasonHookWaitsForMain, 60, "group_close",
+			"the group has nothing for the one, and something for the others"},
 		{"14 hook while a group collects for others", func(h *host) {
 			prepared(h)
 			h.target("n2", "kubelet", "v1")
