@@ -58,6 +58,7 @@ func TestCodes(t *testing.T) {
 		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9"}`), "durationMinutes", "is required", "no length"},
 		{clock.CodeDurationInvalid, question(good, -time.Minute), "d", "must not be negative", "a question about the past"},
 		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9","durationMinutes":null}`), "durationMinutes", "null is not a value here: write one, or leave it out", "as in every other field"},
+		{clock.CodeDurationInvalid, window(`{"rrule":"FREQ=DAILY;BYHOUR=9","durationMinutes":"1h30m"}`), "durationMinutes", "from 1 to 153722867: write 90", "a duration in words"},
 		{clock.CodeRecurrenceInvalid, window(`{"weekly":{"days":["mon"],"start":"09:00","end":"10:00","everyWeeks":null}}`), "weekly.everyWeeks", "null is not a value here: write one, or leave it out", "as in every other field"},
 		{clock.CodeAnchorRequired, window(`{"rrule":"FREQ=DAILY;INTERVAL=2;BYHOUR=9","durationMinutes":60}`), "anchor", "such as 2025-01-06T09:00", "the phase is not fixed"},
 		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"FREQ=MONTHLY;BYHOUR=9","durationMinutes":60}`), "rrule", "pass a Recurrence for it, or write each occurrence as a window with from and until", "sound, and more than the subset; a document has no Recurrence to pass"},
