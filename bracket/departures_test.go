@@ -1042,6 +1042,26 @@ func TestInstantsAreStoredInUTC(t *testing.T) {
 	}
 }
 
+// TestMembersOfAnExecution: few members are looked through and many are searched, both for those
+// that it has and for those that it has not.
+func TestMembersOfAnExecution(t *testing.T) {
+	for n := range 2*nearby + 1 {
+		var x Execution
+		for i := range n {
+			x.Members = append(x.Members, ExecutionMember{Deployment: fmt.Sprintf("d%02d", 2*i+1)})
+		}
+		for d := range 2*n + 1 {
+			want := -1
+			if d%2 == 1 {
+				want = d / 2
+			}
+			if got := x.member(fmt.Sprintf("d%02d", d)); got != want {
+				t.Errorf("d%02d of %d members is at %d, want %d", d, n, got, want)
+			}
+		}
+	}
+}
+
 // A resource may have any few of the members, of which there may be many.
 func TestFewOfManyMembers(t *testing.T) {
 	const members = 40
