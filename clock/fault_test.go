@@ -66,6 +66,7 @@ func TestCodes(t *testing.T) {
 		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"WKST=SU;FREQ=WEEKLY;BYDAY=TU;BYHOUR=9","durationMinutes":60}`), "rrule", "leave it out, because it has no effect", "calendars write it into every rule, where it says nothing"},
 		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"WKST=SU;FREQ=DAILY;INTERVAL=2;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-06T09:00"}`), "rrule", "leave it out, because it has no effect", "days are counted without weeks"},
 		{clock.CodeRecurrenceUnsupported, window(`{"rrule":"WKST=SU;FREQ=WEEKLY;INTERVAL=2;BYDAY=TU,SU;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-07T09:00"}`), "rrule", "pass a Recurrence for it", "without it Sunday would be of another week"},
+		{clock.CodeRecurrenceInvalid, window(`{"rrule":"FREQ=DAILY;INTERVAL=1000001;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-06T09:00"}`), "rrule", "INTERVAL must be from 1 to 1000000", "above the bound"},
 		{clock.CodeRecurrenceInvalid, window(`{"rrule":"FREQ=DAILY; BYHOUR=9","durationMinutes":60}`), "rrule", "NAME=VALUE without blanks", "not a rule"},
 		{clock.CodeRecurrenceInvalid, question(clock.Window{Recurrence: stuttering{}, DurationMinutes: 60}, 24*time.Hour), "windows[0].recurrence", "2025-01-06T09:00:00Z", "a host's promise is broken"},
 		{clock.CodeEmptyWindow, window(`{"from":"2025-01-07T00:00:00Z","until":"2025-01-06T00:00:00Z"}`), "until", "must be after from", "the wrong way round"},
