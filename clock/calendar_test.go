@@ -127,6 +127,7 @@ func TestChangesOfTheClock(t *testing.T) {
 		{"overlap at midnight, end", "America/Sao_Paulo", "sat", `"start":"22:00","end":"24:00"`, allow, []string{"2018-02-18T00:00:00Z 2018-02-18T03:00:00Z"}, "the first midnight is never shown"},
 		{"gap at midnight", "America/Havana", "sun", `"start":"00:30","end":"02:00"`, allow, []string{"2026-03-08T05:00:00Z 2026-03-08T06:00:00Z"}, "the date begins at 01:00"},
 		{"whole day", "Europe/Berlin", "sun", `"start":"00:00","end":"24:00"`, allow, []string{"2026-03-28T23:00:00Z 2026-03-29T22:00:00Z"}, "23 hours"},
+		{"before the last change of a zone", "Asia/Tokyo", "sun", `"start":"09:00","end":"10:00"`, allow, []string{"1951-07-14T23:00:00Z 1951-07-15T00:00:00Z"}, "that summer its clocks were an hour ahead, and none has changed them since that year"},
 		{"end is start", "Europe/Berlin", "sun", `"start":"12:00","end":"12:00"`, allow, []string{"2026-10-25T11:00:00Z 2026-10-26T11:00:00Z"}, "an end at the start is that of the next day"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -139,6 +140,8 @@ func TestChangesOfTheClock(t *testing.T) {
 				middle = at("2011-12-30T10:00:00Z")
 			case row.zone == "America/Nuuk":
 				middle = at("2024-03-31T01:00:00Z")
+			case row.zone == "Asia/Tokyo":
+				middle = at("1951-07-15T00:00:00Z")
 			case row.zone == "America/Sao_Paulo":
 				middle = at("2018-02-18T02:00:00Z")
 			case row.zone == "America/Havana":
