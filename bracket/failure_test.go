@@ -1674,6 +1674,7 @@ func TestCommitRefusesWhatIsStale(t *testing.T) {
 	}
 	check("another environment", first, NewState("rule", "staging"), runs[:1], at(60), true)
 	check("nothing, in another environment", first, NewState("rule", "staging"), nil, at(60), true)
+	check("nothing, of another rule", first, NewState("other", "prod"), nil, at(60), true)
 	// hosts sort and cut what they were offered
 	mixed := first
 	mixed.Start = []Start{first.Start[1], {}, first.Start[0]}
