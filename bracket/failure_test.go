@@ -945,6 +945,13 @@ func TestFailure(t *testing.T) {
 			h.step(66)
 			h.want("n1/uncordon@v9")
 		}, "a main that waits has nothing to do any more, a hook runs what it has, and nobody goes back"},
+		{"a target that somebody takes to a newer version, which alone is listed", func(h *host) {
+			h.until(60, "n1", "os")
+			h.byHand("kubelet", "v9", 61)
+			h.versions = slices.DeleteFunc(h.versions, func(v Version) bool { return v.Deployment == "kubelet" && v.ID != "v9" })
+			h.step(61)
+			h.is(StatusExecuting, "os=running kubelet=skipped")
+		}, "the group knows how old the version is that it has locked"},
 		{"a target that somebody takes to a newer version before its run was dispatched", func(h *host) {
 			h.rule.OnMemberFailure = RollbackAll
 			h.until(60, "n1", "kubelet")
