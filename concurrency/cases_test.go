@@ -2,6 +2,7 @@ package concurrency
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -83,8 +84,8 @@ func caseLimit(t *testing.T, raw json.RawMessage) (Limit, error) {
 func limitCase(t *testing.T, c sharedCase) {
 	l, err := caseLimit(t, c.Input["limit"])
 	if c.Expected["error"] != nil {
-		if !isLimitError(err) {
-			t.Errorf("error %v, want a FieldError", err)
+		if fault := (*FieldError)(nil); !errors.As(err, &fault) || fault.Code != CodeOutOfRange || fault.Hint == "" {
+			t.Errorf("error %v, want a FieldError of code out_of_range", err)
 		}
 		return
 	}
