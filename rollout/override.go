@@ -24,7 +24,10 @@ import (
 //     version each member, hooks too, waits with. A concurrency rule needs only one override, for
 //     the version of any member.
 //   - A deployment window that allows counts as open, so the other allowing windows of the policy
-//     do not block either.
+//     do not block either. A curve advances meanwhile, but not for good: once the override has
+//     expired, its time counts as closed. So the first turns of a later one are those that were
+//     taken under the first, and if it is as short, it starts nobody else: let it last for all turns
+//     that are to come, or override the curve as well.
 //   - A concurrency rule lets the target start although the pool is full or its rate is used up;
 //     its lease still counts, and so does its beginning for later starts, even for one that the
 //     same plan offered and the host left out. Once its job is seen, its resource is down, and

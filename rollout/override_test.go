@@ -450,6 +450,46 @@ func TestOverrideOfAWindowInACurve(t *testing.T) {
 	}
 }
 
+// TestSecondOverrideOfAWindowInACurve: what an override of a window opened counts for a curve as long
+// as it is in force. Under a second one the same turns come first, which are over.
+func TestSecondOverrideOfAWindowInACurve(t *testing.T) {
+	t.Parallel()
+	const curve = `,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`
+	set := compile(t, policy(weekly("w", "20:00", "21:00", `"firstDeploy":"apply"`)+curve))
+	lasts := func(rule string, from, to int) rollout.Override {
+		return override(rule, func(o *rollout.Override) {
+			o.ID, o.CreatedAt, o.ExpiresAt = fmt.Sprint(rule, from), minute(from), minute(to)
+		})
+	}
+	for _, row := range []struct {
+		why    string
+		second []rollout.Override
+		want   []int // the minutes at which one target starts
+	}{
+		{"one that lasts", []rollout.Override{lasts("w", 10, 40)}, []int{10, 15, 20, 25}},
+		{"a second one as short", []rollout.Override{lasts("w", 20, 30)}, []int{10, 15}},
+		{"a second one that is longer", []rollout.Override{lasts("w", 20, 40)}, []int{10, 15, 30, 35}},
+		{"one of the curve besides", []rollout.Override{lasts("w", 20, 30), lasts("g", 20, 30)}, []int{10, 15, 20, 20}},
+	} {
+		s := fleet(4, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.Overrides = append([]rollout.Override{lasts("w", 10, 20)}, row.second...)
+		if row.second[0].ID == s.Overrides[0].ID {
+			s.Overrides = row.second
+		}
+		var got []int
+		for m := range 60 {
+			plan := mustPlan(t, set, s, minute(m))
+			for range plan.Start {
+				got = append(got, m)
+			}
+			carryOut(t, &s, plan, minute(m), rollout.JobSuccessful)
+		}
+		if !slices.Equal(got, row.want) {
+			t.Errorf("%s: starts at %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
 // TestOverrideOfAWindowHalfWay: an override that comes while a rollout is interrupted counts from
 // its creation on: what was shut before is not made up for, and who was due keeps the instant and
 // the place.
