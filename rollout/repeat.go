@@ -65,9 +65,9 @@ func (w *work) done(i, floor int32, own history) bool {
 	return floor == t.current || own.len() > 0 && own.at(0).Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)
 }
 
-// tried returns those of the newest jobs of the version that a target keeps which are attempts at what
-// it needs now: where it is the present OutdatedAt alone that asks for a run, those created since.
-// What was attempted for an earlier one is no failure of this change.
+// tried returns those of the newest jobs of the version that a target keeps which are attempts at
+// what it needs now: where it is the present OutdatedAt alone that asks for a run, those created
+// since. What was attempted for an earlier one is no failure of this change.
 func (w *work) tried(i, floor int32, own history) history {
 	t := &w.targets[i]
 	if !t.outdated || !w.done(i, floor, own) {

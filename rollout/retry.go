@@ -31,7 +31,8 @@ const (
 // limit is small. After the last attempt a target outside brackets gives its slots back; a member
 // of a bracket does as its onMemberFailure says.
 //
-// A run that a [Target.OutdatedAt] asks for has attempts of its own, as each group of a bracket has.
+// A run that a [Target.OutdatedAt] asks for has attempts of its own, as each group of a bracket
+// has.
 //
 // Where several retry rules govern a target, all have to allow an attempt: the fewest retries and the
 // longest delay count.

@@ -62,8 +62,8 @@ func (w *work) runFacts(b *bracketWork, state bracket.State) []bracket.RunFact {
 	return facts
 }
 
-// oneRunTwice returns an error of package bracket or, if that is about a run of which a target has two
-// jobs, one that names these by their place in the snapshot.
+// oneRunTwice returns an error of package bracket or, if that is about a run of which a target has
+// two jobs, one that names these by their place in the snapshot.
 func (w *work) oneRunTwice(b *bracketWork, err error) error {
 	var own *bracket.FieldError
 	if !errors.As(err, &own) || own.Path != "observation.runs" || own.Code != bracket.CodeDuplicate {
