@@ -450,8 +450,8 @@ func TestOverrideOfAWindowInACurve(t *testing.T) {
 	}
 }
 
-// TestSecondOverrideOfAWindowInACurve: what an override of a window opened counts for a curve as long
-// as it is in force. Under a second one the same turns come first, which are over.
+// TestSecondOverrideOfAWindowInACurve: what an override of a window opened counts for a curve as
+// long as it is in force. Under a second one the same turns come first, which are over.
 func TestSecondOverrideOfAWindowInACurve(t *testing.T) {
 	t.Parallel()
 	const curve = `,{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":300}}`
