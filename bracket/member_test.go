@@ -174,6 +174,13 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s, want %s (%s)", got, row.want, row.why)
 		}
 	}
+	idle := []Member{{Deployment: "a", Role: Post}, m("b", "a"), {Deployment: "c", Role: "hook", Needs: []string{"b"}}}
+	if err := Check(Bracket{ID: "rule", Rule: windowRule(3600), Members: idle}); err != nil {
+		t.Errorf("roles that say nothing are refused: %v", err)
+	}
+	if _, _, err := Step(windowRule(3600), NewState("rule", "prod"), Observation{Members: idle}, at(0)); err != nil {
+		t.Errorf("roles that say nothing are refused by a step: %v", err)
+	}
 }
 
 // I8: several dependency rules may name one deployment, each with versions of its own.
