@@ -1812,3 +1812,23 @@ func TestAdoptedHookWithoutVersion(t *testing.T) {
 	h.step(70)
 	h.endsAs(StatusCompleted, 63) // as its last run did
 }
+
+// TestCommandsOnSeveralResources: one observation brings commands for several executions, in any
+// order.
+func TestCommandsOnSeveralResources(t *testing.T) {
+	h := newHost(t, "n1", "n2")
+	h.publish("kubelet", "v2", 0)
+	h.step(60)
+	h.start()
+	h.end("n1", "drain", RunFailed, 61)
+	h.end("n2", "drain", RunFailed, 61)
+	h.step(61)
+	h.want("")
+	h.order(Retry, "n2", "drain", 62)
+	h.order(Retry, "n1", "drain", 62)
+	h.step(62)
+	h.want("n1/drain@v1 n2/drain@v1")
+	if len(h.plan.Refused) != 0 {
+		t.Errorf("refused: %+v", h.plan.Refused)
+	}
+}
