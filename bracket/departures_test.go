@@ -1319,3 +1319,21 @@ func TestMarksWithoutGroups(t *testing.T) {
 		t.Fatalf("v3 is new:\n%s", describe(h.state))
 	}
 }
+
+// TestScopeOfManyVersions: of however many versions, the one that is not for a target is not deployed
+// there.
+func TestScopeOfManyVersions(t *testing.T) {
+	for _, n := range []int{2, 62, 63, 64, 65, 66, 127, 128, 129, 130} {
+		h := newHost(t, "n1")
+		for i := range n {
+			h.publish("kubelet", fmt.Sprintf("w%03d", i), 0)
+		}
+		h.targets[[2]string{"n1", "kubelet"}].OutOfScope = []string{fmt.Sprintf("w%03d", n-1)}
+		h.step(60)
+		h.start()
+		x := h.open("n1")
+		if got, want := x.Members[x.member("kubelet")].Version, fmt.Sprintf("w%03d", n-2); got != want {
+			t.Errorf("of %d versions %s is deployed, want %s", n, got, want)
+		}
+	}
+}
