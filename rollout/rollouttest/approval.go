@@ -79,7 +79,7 @@ func (r *running) requestOlder(plan *rollout.Plan, wait rollout.Waiting) error {
 		return fmt.Errorf("rollouttest: explain the plan at %s: %w", plan.Now.Format(time.RFC3339Nano), err)
 	}
 	for _, v := range e.Versions { // the newest first
-		if missing, held := lacking(verdicts(v.Blockers())); !held {
+		if missing, held := lacking(verdicts(v.Blockers())); !held && v.Prospect != rollout.ProspectOutOfScope {
 			return r.requestFor(plan, wait.TargetID, v.Version, missing)
 		}
 	}

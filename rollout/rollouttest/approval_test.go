@@ -84,6 +84,10 @@ func TestApprovals(t *testing.T) {
 			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 0)))
 			w.Fleet.Versions[2].Status = "rejected"
 		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},
+		{"and one that is for other clusters overtakes nothing either", one, after, func(w *rollouttest.World) {
+			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 0)), version("web", "v4", at(1, 9, 0)))
+			w.Fleet.Versions[2].Status, w.Fleet.Versions[3].TargetSelector = "rejected", "resource.name == 'c-9'"
+		}, []string{"09:00 v2 1"}, []string{"09:30 v2", "09:30 v2"}},
 		{"a newer version has yet to be proved", one, after, func(w *rollouttest.World) {
 			withStaging(w)
 			w.Fleet.Versions = append(w.Fleet.Versions, version("web", "v3", at(1, 9, 10)))
