@@ -134,9 +134,10 @@ type exhausted struct {
 func (r *running) operateTargets(plan *rollout.Plan) error {
 	failed := map[exhausted]bool{}
 	for wait := range plan.Waiting.All() {
+		version, blockers := r.tries(plan, wait)
 		var rules []string
 		back := false // no retry brings it forward again
-		for _, b := range wait.Blockers {
+		for _, b := range blockers {
 			switch b.Reason {
 			case rollout.ReasonRetryExhausted:
 				rules = append(rules, b.Rule)
@@ -147,7 +148,7 @@ func (r *running) operateTargets(plan *rollout.Plan) error {
 		if len(rules) == 0 || back || slices.Contains(rules, "") { // "": there is no rule
 			continue
 		}
-		x := exhausted{wait.TargetID, wait.Version}
+		x := exhausted{wait.TargetID, version}
 		failed[x] = true
 		own := r.exhausted[x]
 		if own == nil {
@@ -167,6 +168,44 @@ func (r *running) operateTargets(plan *rollout.Plan) error {
 		own.asked = own.asked && failed[x]
 	}
 	return nil
+}
+
+// tries returns the version that a target would try next, and what blocks it. That is an older one than
+// the one with which it waits while a gate holds that one: the plan goes on with what it has begun.
+func (r *running) tries(plan *rollout.Plan, wait rollout.Waiting) (version string, blockers []rollout.Verdict) {
+	if !gated(wait.Blockers) || !r.failedOlder(wait) {
+		return wait.Version, wait.Blockers
+	}
+	e, err := plan.Explain(wait.TargetID)
+	if err != nil { // that of a World.Plan
+		return wait.Version, wait.Blockers
+	}
+	for _, v := range e.Versions { // the newest first
+		if blockers := verdicts(v.Blockers()); v.Prospect != rollout.ProspectOutOfScope && !gated(blockers) {
+			return v.Version, blockers
+		}
+	}
+	return wait.Version, wait.Blockers
+}
+
+// gated reports whether a version waits for an approval, or for another of the gates that
+// [ApprovalRequest] names.
+func gated(blockers []rollout.Verdict) bool {
+	missing, held := lacking(blockers)
+	return missing > 0 || held
+}
+
+// failedOlder reports whether the last job of a target was one of another version than it waits with, and
+// did not succeed. Most targets need no explanation, which takes as long as some plans of a target.
+func (r *running) failedOlder(wait rollout.Waiting) bool {
+	var last *rollout.Job
+	jobs := r.fleet.Targets[r.targets[wait.TargetID]].Jobs
+	for k := range jobs {
+		if last == nil || compareJobs(&jobs[k], last) > 0 {
+			last = &jobs[k]
+		}
+	}
+	return last != nil && last.Version != wait.Version && last.Status.Terminal() && last.Status != rollout.JobSuccessful
 }
 
 // alone is a version that has halted on a target outside brackets, now or before.

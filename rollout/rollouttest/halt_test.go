@@ -213,6 +213,16 @@ func TestImpossibleDecisions(t *testing.T) {
 func TestHaltsOutsideBrackets(t *testing.T) {
 	t.Parallel()
 	const once = `{"id":"again","retry":{"maxRetries":1}}`
+	paused := func(id string, created time.Time) rollout.Version {
+		v := version("web", id, created)
+		v.Status = "paused"
+		return v
+	}
+	elsewhere := func(id string, created time.Time) rollout.Version {
+		v := version("web", id, created)
+		v.TargetSelector = "resource.name == 'c-9'"
+		return v
+	}
 	const none = `{"id":"pace","gradualRollout":{"rolloutType":"linear","timeScaleInterval":0}}`
 	for _, row := range []struct {
 		why      string
@@ -236,6 +246,9 @@ func TestHaltsOutsideBrackets(t *testing.T) {
 		{"no rule could be overridden", none, nil, 1, rollouttest.RetryAfter(minutes(10), 9), nil, 1, false},
 		{"it has gone back", once + `,{"id":"undo","rollback":{"onJobStatuses":["failure"]}}`, nil, 2, rollouttest.RetryAfter(minutes(10), 9), nil, 1, false},
 		{"a newer version comes before the operator does", once, []rollout.Version{version("web", "v3", at(1, 9, 10))}, 9, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 2, true},
+		{"a newer version waits for a gate", once, []rollout.Version{paused("v3", at(1, 9, 1))}, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, false},
+		{"and comes while the operator is on the way", once, []rollout.Version{paused("v3", at(1, 9, 10))}, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, false},
+		{"two do, one of which is for others", once, []rollout.Version{paused("v3", at(1, 9, 1)), elsewhere("v4", at(1, 9, 2))}, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, false},
 		{"others in a pool have their turn meanwhile", once + `,{"id":"one","resourceConcurrency":{"groupSelector":"true","limit":1}}`, nil, 2, rollouttest.RetryAfter(minutes(10), 9), []string{"+6 1"}, 3, true},
 	} {
 		t.Run(row.why, func(t *testing.T) {
@@ -313,7 +326,8 @@ func TestDrawnHalts(t *testing.T) {
 		asking, decided := w, []bracket.Command(nil)
 		type retried struct {
 			rollouttest.Halt
-			at time.Time
+			at    time.Time
+			rules []string // by which no attempt is left
 		}
 		var alone []retried            // outside brackets
 		undecided := map[string]bool{} // resources
@@ -326,7 +340,7 @@ func TestDrawnHalts(t *testing.T) {
 			decision := rollouttest.Decision{After: delay[h.Number%2], Kind: kinds[(h.Number+len(h.Members))%4]}
 			if h.Group == "" {
 				decision.Kind = ""
-				alone = append(alone, retried{h, h.At.Add(decision.After)})
+				alone = append(alone, retried{Halt: h, at: h.At.Add(decision.After)})
 				seen["alone"]++
 				if h.Number > 1 {
 					seen["alone again"]++
@@ -352,6 +366,29 @@ func TestDrawnHalts(t *testing.T) {
 				decided = append(decided, one)
 			}
 			return decision, true
+		}
+		asking.React = func(step rollouttest.Step, _ []rollouttest.Entry) []rollouttest.Change {
+			for k := range alone {
+				own := &alone[k]
+				if !own.At.Equal(step.Plan.Now) || own.rules != nil {
+					continue
+				}
+				e, err := step.Plan.Explain(rollout.TargetID{Resource: own.Resource, Environment: own.Environment, Deployment: own.Members[0]})
+				if err != nil {
+					t.Fatalf("%v\n%s", err, text)
+				}
+				for _, v := range e.Versions {
+					for _, r := range v.Blockers() {
+						if v.Version == own.Version && r.Reason == rollout.ReasonRetryExhausted {
+							own.rules = append(own.rules, r.Rule)
+						}
+					}
+					if v.Version == own.Version && !v.Listed {
+						seen["behind a newer version"]++
+					}
+				}
+			}
+			return nil
 		}
 		got := played(t, asking, text)
 		for resource := range halting(got) {
@@ -381,28 +418,19 @@ func TestDrawnHalts(t *testing.T) {
 		}
 		w.Fleet.Overrides = slices.Clone(w.Fleet.Overrides)
 		for _, own := range alone {
-			wait := -1 // the last one until then: what waits as it did before is told once
-			for k, e := range got.Entries {
-				if e.Kind == rollouttest.Wait && !e.At.After(own.At) && e.Version == own.Version && e.Resource == own.Resource && e.Environment == own.Environment && e.Deployment == own.Members[0] &&
-					slices.ContainsFunc(e.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonRetryExhausted }) {
-					wait = k
-				}
+			if len(own.rules) == 0 {
+				t.Fatalf("nothing explains the halt %+v\n%s\n%s", own.Halt, got, text)
 			}
-			if wait < 0 {
-				t.Fatalf("nothing in the timeline is the halt %+v\n%s\n%s", own.Halt, got, text)
-			}
-			for _, v := range got.Entries[wait].Blockers {
-				if v.Reason == rollout.ReasonRetryExhausted {
-					w.Fleet.Overrides = append(w.Fleet.Overrides, rollout.Override{
-						ID: fmt.Sprint(len(w.Fleet.Overrides)), Rule: v.Rule, Version: own.Version, Deployment: own.Members[0], Environment: own.Environment, Resource: own.Resource,
-						CreatedAt: own.at, CreatedBy: "ann", Reason: "again",
-					})
-				}
+			for _, rule := range own.rules {
+				w.Fleet.Overrides = append(w.Fleet.Overrides, rollout.Override{
+					ID: fmt.Sprint(len(w.Fleet.Overrides)), Rule: rule, Version: own.Version, Deployment: own.Members[0], Environment: own.Environment, Resource: own.Resource,
+					CreatedAt: own.at, CreatedBy: "ann", Reason: "again",
+				})
 			}
 		}
 		w.Fleet.Commands = append(slices.Clone(w.Fleet.Commands), decided...)
 		sameIfKnown(t, w, got, fmt.Sprintf("%s\n%v", text, decided))
-	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later", "alone", "alone again")
+	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later", "alone", "alone again", "behind a newer version")
 }
 
 // TestHaltThatIsInVainLater: two members of a node fail and go back, one after the other, and before both

@@ -86,7 +86,8 @@ type World struct {
 	// function, or runs of the world differ. If it returns false, nobody does anything until that has
 	// gone on and halts again. Nil: nobody is asked. See [RetryAfter]. Outside brackets nobody is
 	// asked about a failure that no retry rule governs, because there is nothing to override, nor
-	// about a target that a rollback rule has taken back.
+	// about a target that a rollback rule has taken back, nor while a newer version is to come there
+	// that waits neither for an approval nor for another gate that [ApprovalRequest] names.
 	Operator func(Halt) (Decision, bool)
 
 	// React is called at every instant at which something happened, once nothing more starts, with the
