@@ -68,7 +68,7 @@ func (r *running) schedule() error {
 
 func (c *Change) validate() error {
 	if instant.Unset(c.At) || c.Do == nil {
-		return errors.New("At and Do must be set")
+		return errors.New("its At and Do must be set")
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func TestChangesInOrder(t *testing.T) {
 	}
 	for _, wrong := range []rollouttest.Change{{Do: func(*rollout.Snapshot) {}}, {At: at(1, 9, 0)}} {
 		w.Changes = []rollouttest.Change{change(9, "first"), wrong}
-		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Changes[1]: At and Do must be set") {
+		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "World.Changes[1]: its At and Do must be set") {
 			t.Errorf("%+v: %v", wrong, err)
 		}
 	}

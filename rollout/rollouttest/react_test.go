@@ -123,8 +123,8 @@ func TestReactions(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]rollouttest.Change{
-		"change 0 of World.React at 2026-03-10T09:00:00Z: At and Do must be set":  {At: at(1, 9, 0)},
-		"change 0 of World.React at 2026-03-10T09:00:00Z: At and Do must be set ": {Do: func(*rollout.Snapshot) {}},
+		"change 0 of World.React at 2026-03-10T09:00:00Z: its At and Do must be set":  {At: at(1, 9, 0)},
+		"change 0 of World.React at 2026-03-10T09:00:00Z: its At and Do must be set ": {Do: func(*rollout.Snapshot) {}},
 	} {
 		w.React = func(rollouttest.Step, []rollouttest.Entry) []rollouttest.Change { return []rollouttest.Change{change} }
 		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
