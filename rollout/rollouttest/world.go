@@ -60,7 +60,8 @@ type World struct {
 	// Every is how often the host looks: at Start and at every multiple of Every after it, as one that
 	// polls, or that is woken by a timer alone. What happens in between keeps its instant and is seen
 	// at the next look. Zero: whenever anything happens, and at the plan's Next. It must not be
-	// negative. A look after 2262-04-11 never comes.
+	// negative. A look after 2262-04-11 never comes. Set End, too: looks that miss every opening of
+	// a window go on for ever otherwise.
 	Every time.Duration
 
 	// Changes are everything else that happens, in any order; those of one instant happen in the
