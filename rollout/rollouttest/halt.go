@@ -198,8 +198,12 @@ func gated(blockers []rollout.Verdict) bool {
 // failedOlder reports whether the last job of a target was one of another version than it waits with, and
 // did not succeed. Most targets need no explanation, which takes as long as some plans of a target.
 func (r *running) failedOlder(wait rollout.Waiting) bool {
+	i, known := r.targets[wait.TargetID]
+	if !known {
+		return false // a World.Plan made it up
+	}
 	var last *rollout.Job
-	jobs := r.fleet.Targets[r.targets[wait.TargetID]].Jobs
+	jobs := r.fleet.Targets[i].Jobs
 	for k := range jobs {
 		if last == nil || compareJobs(&jobs[k], last) > 0 {
 			last = &jobs[k]
