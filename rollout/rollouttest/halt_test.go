@@ -433,12 +433,8 @@ func TestDrawnHalts(t *testing.T) {
 	}, "in vain", "retry", "skip", "resolve", "abandon", "failed later", "alone", "alone again", "behind a newer version")
 }
 
-// TestHaltThatIsInVainLater: two members of a node fail and go back, one after the other, and before both
-// are back nobody knows that no retry will help. When the operator comes it has become so, and the retry
-// that was decided on does nothing: so the operator is asked once more. (Found by TestDrawnHalts,
-// -rapid.seed=4295503343: the execution halted for ever.)
-func TestHaltThatIsInVainLater(t *testing.T) {
-	t.Parallel()
+// returningWorld is a node of the RFC's example of which a member that fails goes back.
+func returningWorld(t *testing.T) rollouttest.World {
 	w := rfcWorld(t, 1)
 	policies := w.Policies.Policies()
 	for k := range policies[0].Rules {
@@ -451,6 +447,16 @@ func TestHaltThatIsInVainLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Policies = set
+	return w
+}
+
+// TestHaltThatIsInVainLater: two members of a node fail and go back, one after the other, and before both
+// are back nobody knows that no retry will help. When the operator comes it has become so, and the retry
+// that was decided on does nothing: so the operator is asked once more. (Found by TestDrawnHalts,
+// -rapid.seed=4295503343: the execution halted for ever.)
+func TestHaltThatIsInVainLater(t *testing.T) {
+	t.Parallel()
+	w := returningWorld(t)
 	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
 		switch own := start.Deployment == kubelet || start.Deployment == containerd; {
 		case own && start.Purpose == rollout.PurposeDeploy:
@@ -482,18 +488,7 @@ func TestHaltThatIsInVainLater(t *testing.T) {
 // not apply, and halted for ever.)
 func TestHaltInVain(t *testing.T) {
 	t.Parallel()
-	w := rfcWorld(t, 1)
-	policies := w.Policies.Policies()
-	for k := range policies[0].Rules {
-		if own := policies[0].Rules[k].DeploymentBracket; own != nil {
-			own.OnMemberFailure = bracket.RollbackMember
-		}
-	}
-	set, err := rollout.Compile(policies, newCompiler(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Policies = set
+	w := returningWorld(t)
 	w.Job = func(start rollout.Start, _ int) rollouttest.Outcome {
 		if start.Deployment == kubelet && start.Purpose == rollout.PurposeDeploy {
 			return rollouttest.Outcome{After: minutes(3), Status: rollout.JobFailure}
