@@ -212,95 +212,18 @@ func (k *keyHistory) check() []error {
 
 // order finds the order of the writes: revisions grow, and each write names what it replaced.
 func (k *keyHistory) order() {
-	writers := make(map[int64]*call)
-	k.told = make(map[int64]int)
-	revisions := make(map[int64]bool) // that anybody was told, or deleted
-	values := make(map[int64]string)  // what was read
-	type attempt struct {
-		replaced int64
-		value    string
-		read     bool // else the value is any
-	}
-	perhaps := make(map[attempt][]*call) // saves of unknown outcome, by what they may have done
-	tell := func(c *call) {
-		if end, ok := k.told[c.revision]; !ok || c.end < end {
-			k.told[c.revision] = c.end
-		}
-		revisions[c.revision] = true
-	}
-	for _, c := range k.reads {
-		if c.err == nil {
-			tell(c)
-			values[c.revision] = c.value
-		}
-	}
-	for _, c := range k.saves {
-		switch other := writers[c.revision]; {
-		case c.unknown():
-			for _, a := range []attempt{{c.replaced, c.value, true}, {replaced: c.replaced}} {
-				perhaps[a] = append(perhaps[a], c)
-			}
-		case !c.succeeded():
-		case other != nil:
-			k.fault("%v, and %v: two saves have one revision", other, c)
-		default:
-			tell(c)
-			writers[c.revision] = c
-		}
-	}
-	deleters := make(map[int64]*call) // for sure, or else the first that may have done it
-	for _, c := range k.deletes {
-		switch other := deleters[c.replaced]; {
-		case !c.succeeded() && !c.unknown():
-		case other != nil && other.succeeded() && c.succeeded():
-			k.fault("%v, and %v: both took effect", other, c)
-		case other == nil || !other.succeeded() && c.succeeded():
-			deleters[c.replaced] = c
-		}
-		if c.succeeded() {
-			revisions[c.replaced] = true
-		}
-	}
-	taken := make(map[*call]bool) // that have written another revision for sure
-	// mayBe finds the first save of unknown outcome at a base that may have written a revision.
-	mayBe := func(revision, base int64) *call {
-		value, read := values[revision]
-		a := attempt{base, value, read}
-		for len(perhaps[a]) > 0 && taken[perhaps[a][0]] {
-			perhaps[a] = perhaps[a][1:]
-		}
-		if len(perhaps[a]) == 0 {
-			return nil
-		}
-		return perhaps[a][0]
-	}
+	told := k.answers()
 	k.states, k.places = []state{{}}, make(map[int64]int)
 	before := int64(0)
-	for _, revision := range slices.Sorted(maps.Keys(revisions)) {
-		w, d := writers[revision], deleters[before]
-		either := false // whether d took effect, and then another save than the one that replaces what was before
-		if w == nil {
-			gone := before != 0 && d != nil // perhaps
-			if !gone || !d.succeeded() {
-				w = mayBe(revision, before)
-			}
-			if w == nil {
-				w = mayBe(revision, 0)
-			} else if gone {
-				if creates := mayBe(revision, 0); creates != nil {
-					if either = true; max(d.begin, creates.begin) < w.begin {
-						w = creates
-					}
-				}
-			}
-			taken[w] = !either
-		}
+	for _, revision := range slices.Sorted(maps.Keys(told.revisions)) {
+		w, either := told.writer(revision, before)
+		d := told.deleters[before]
 		switch {
 		case revision < 1:
 			k.fault("revision %d is none: the least is 1", revision)
 		case w == nil:
 			what := ""
-			if value, read := values[revision]; read {
+			if value, read := told.values[revision]; read {
 				what = fmt.Sprintf(" with the value %.40q", value)
 			}
 			k.fault("nobody wrote revision %d%s, which comes after revision %d; or who did was told that it failed", revision, what, before)
@@ -322,9 +245,109 @@ func (k *keyHistory) order() {
 		k.states = append(k.states, state{revision: revision, writer: w})
 		before = revision
 	}
-	if d := deleters[before]; d != nil && d.succeeded() {
+	if d := told.deleters[before]; d != nil && d.succeeded() {
 		k.states = append(k.states, state{writer: d})
 	}
+}
+
+// answers is what the clients were told about the writes.
+type answers struct {
+	revisions map[int64]bool   // that anybody was told, or deleted
+	values    map[int64]string // what was read
+	writers   map[int64]*call  // for sure
+	deleters  map[int64]*call  // for sure, or else the first that may have done it
+	perhaps   map[attempt][]*call
+	taken     map[*call]bool // of perhaps: that have written another revision for sure
+}
+
+// attempt is what a save of unknown outcome may have done.
+type attempt struct {
+	replaced int64
+	value    string
+	read     bool // else the value is any
+}
+
+func (k *keyHistory) answers() *answers {
+	a := &answers{
+		revisions: make(map[int64]bool), values: make(map[int64]string), writers: make(map[int64]*call), deleters: make(map[int64]*call),
+		perhaps: make(map[attempt][]*call), taken: make(map[*call]bool),
+	}
+	k.told = make(map[int64]int)
+	tell := func(c *call) {
+		if end, ok := k.told[c.revision]; !ok || c.end < end {
+			k.told[c.revision] = c.end
+		}
+		a.revisions[c.revision] = true
+	}
+	for _, c := range k.reads {
+		if c.err == nil {
+			tell(c)
+			a.values[c.revision] = c.value
+		}
+	}
+	for _, c := range k.saves {
+		switch other := a.writers[c.revision]; {
+		case c.unknown():
+			for _, own := range []attempt{{c.replaced, c.value, true}, {replaced: c.replaced}} {
+				a.perhaps[own] = append(a.perhaps[own], c)
+			}
+		case !c.succeeded():
+		case other != nil:
+			k.fault("%v, and %v: two saves have one revision", other, c)
+		default:
+			tell(c)
+			a.writers[c.revision] = c
+		}
+	}
+	for _, c := range k.deletes {
+		switch other := a.deleters[c.replaced]; {
+		case !c.succeeded() && !c.unknown():
+		case other != nil && other.succeeded() && c.succeeded():
+			k.fault("%v, and %v: both took effect", other, c)
+		case other == nil || !other.succeeded() && c.succeeded():
+			a.deleters[c.replaced] = c
+		}
+		if c.succeeded() {
+			a.revisions[c.replaced] = true
+		}
+	}
+	return a
+}
+
+// writer returns who wrote a revision that comes after another one, or after nothing if that is 0;
+// nil if nobody can have. If two may have, because the one before may have been deleted in between,
+// it returns the one that may have done so sooner.
+func (a *answers) writer(revision, before int64) (w *call, either bool) {
+	if w = a.writers[revision]; w != nil {
+		return w, false
+	}
+	d := a.deleters[before]
+	gone := before != 0 && d != nil // perhaps
+	if !gone || !d.succeeded() {
+		w = a.mayBe(revision, before)
+	}
+	if w == nil {
+		w = a.mayBe(revision, 0)
+	} else if creates := a.mayBe(revision, 0); gone && creates != nil {
+		if either = true; max(d.begin, creates.begin) < w.begin {
+			w = creates
+		}
+	}
+	a.taken[w] = !either
+	return w, either
+}
+
+// mayBe finds the first save of unknown outcome at a base that may have written a revision.
+func (a *answers) mayBe(revision, base int64) *call {
+	value, read := a.values[revision]
+	own := attempt{base, value, read}
+	for len(a.perhaps[own]) > 0 && a.taken[a.perhaps[own][0]] {
+		a.perhaps[own] = a.perhaps[own][1:]
+	}
+	if len(a.perhaps[own]) == 0 {
+		return nil
+	}
+	return a.perhaps[own][0]
 }
 
 // bound finds when each state can have begun and must have begun, so that none begins before the
