@@ -71,9 +71,10 @@ func allowed(rule string) Verdict { return Verdict{Status: Allowed, Reason: Reas
 func (w *work) lets(rules []RuleVerdict, i, n int32) []RuleVerdict {
 	for k := range rules {
 		own := &rules[k]
-		o := w.overriddenAt(own.Rule, i, n)
+		ends := w.overridesAt(own.Rule, i, n)
+		o := ends.first
 		if own.Kind == KindRetry {
-			o = w.lastOverriddenAt(own.Rule, i, n) // the one that counts
+			o = ends.last // the one that counts
 		}
 		if o != nil {
 			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: told(endOf(o.ExpiresAt)), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}

@@ -141,7 +141,7 @@ func (w *work) sum(g *gate, environment, resource string) {
 	for k := range g.asked {
 		own := &g.asked[k]
 		since, anew := own.since, own.since
-		if ends := w.overridingEnds(own.rule, g.created, environment, resource); ends.first != nil {
+		if ends := w.overridesFor(own.rule, g.created, environment, resource); ends.first != nil {
 			since = sooner(since, ends.first.satisfied(g.created)) // never later than without: an override delays nobody
 			if anew = since; own.since.IsZero() {
 				anew = ends.last.satisfied(g.created)

@@ -121,8 +121,8 @@ func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []
 func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) (at, anew time.Time) {
 	at, anew = g.eligible, g.anew
 	for _, rule := range g.perResource {
-		o, last := w.overriddenAt(rule.id, i, g.version), w.lastOverriddenAt(rule.id, i, g.version)
-		if o == nil || !o.satisfied(g.created).After(at) && !last.satisfied(g.created).After(anew) {
+		ends := w.overridesAt(rule.id, i, g.version)
+		if ends.first == nil || !ends.first.satisfied(g.created).After(at) && !ends.last.satisfied(g.created).After(anew) {
 			continue
 		}
 		if !slices.ContainsFunc(w.targetsOf(b, kind), func(i int32) bool {
@@ -133,7 +133,7 @@ func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) (at, anew
 			_, ok := rule.versionSelector(&one)
 			return ok
 		}) {
-			at, anew = later(at, o.satisfied(g.created)), later(anew, last.satisfied(g.created))
+			at, anew = later(at, ends.first.satisfied(g.created)), later(anew, ends.last.satisfied(g.created))
 		}
 	}
 	return at, anew

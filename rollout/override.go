@@ -229,10 +229,10 @@ func (l *overrideList) index() {
 // empty rule, that of a verdict which no rule gives, has no override. An empty resource asks for
 // overrides that hold for all resources.
 func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
-	return w.overridingEnds(rule, v, environment, resource).first
+	return w.overridesFor(rule, v, environment, resource).first
 }
 
-func (w *work) overridingEnds(rule string, v *Version, environment, resource string) overrideEnds {
+func (w *work) overridesFor(rule string, v *Version, environment, resource string) overrideEnds {
 	if len(w.overrides) == 0 {
 		return overrideEnds{}
 	}
@@ -295,20 +295,16 @@ func (w *work) mayLetFrom(enough extent, i, n int32) bool {
 
 // overriddenAt is overridden for version n on target i.
 func (w *work) overriddenAt(rule string, i, n int32) *Override {
-	if !w.mayLet(i, n) {
-		return nil
-	}
-	t := &w.targets[i]
-	return w.overridden(rule, w.version(i, n), t.Environment, t.Resource)
+	return w.overridesAt(rule, i, n).first
 }
 
-// lastOverriddenAt returns the last active override of a rule for version n on target i, or nil.
-func (w *work) lastOverriddenAt(rule string, i, n int32) *Override {
+// overridesAt returns the ends of all active overrides of a rule for version n on target i.
+func (w *work) overridesAt(rule string, i, n int32) overrideEnds {
 	if !w.mayLet(i, n) {
-		return nil
+		return overrideEnds{}
 	}
 	t := &w.targets[i]
-	return w.overridingEnds(rule, w.version(i, n), t.Environment, t.Resource).last
+	return w.overridesFor(rule, w.version(i, n), t.Environment, t.Resource)
 }
 
 // satisfied returns the instant since which the overridden rule counts as satisfied.

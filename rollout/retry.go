@@ -150,7 +150,7 @@ func (w *work) retriesOf(i int32) []*compiledRule {
 func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs history) attempts {
 	counted := jobs
 	var forgiven time.Time
-	if o := w.lastOverriddenAt(rule.id, i, n); o != nil {
+	if o := w.overridesAt(rule.id, i, n).last; o != nil {
 		if old := jobs.index(func(job *Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
 			counted = jobs.newest(old)
 		}

@@ -125,148 +125,37 @@ func (r *running) operateExecutions(plan *rollout.Plan) error {
 	return nil
 }
 
-// exhausted is a version of which a target outside brackets has no attempt left.
-type exhausted struct {
-	target  rollout.TargetID
-	version string
-}
-
-func (r *running) operateTargets(plan *rollout.Plan) error {
-	failed := map[exhausted]bool{}
-	for wait := range plan.Waiting.All() {
-		version, blockers := r.tries(plan, wait)
-		var rules []string
-		back := false // no retry brings it forward again
-		for _, b := range blockers {
-			switch b.Reason {
-			case rollout.ReasonRetryExhausted:
-				rules = append(rules, b.Rule)
-			case rollout.ReasonRollbackTriggered, rollout.ReasonRollbackFailed:
-				back = true
-			}
-		}
-		if len(rules) == 0 || back || slices.Contains(rules, "") { // "": there is no rule
-			continue
-		}
-		x := exhausted{wait.TargetID, version}
-		failed[x] = true
-		own := r.exhausted[x]
-		if own == nil {
-			own = &alone{}
-			r.exhausted[x] = own
-		}
-		if own.asked {
-			continue // it has not gone on yet
-		}
-		own.times, own.asked = own.times+1, true
-		halt := Halt{Resource: x.target.Resource, Members: []string{x.target.Deployment}, Number: own.times, At: plan.Now, Environment: x.target.Environment, Version: x.version}
-		if err := r.override(halt, rules); err != nil {
-			return err
-		}
+// decision asks the operator about a halt, and makes sure that what is decided is one of the kinds.
+func (r *running) decision(halt Halt, what string, kinds ...bracket.CommandKind) (decision Decision, decides bool, err error) {
+	if decision, decides = r.Operator(halt); !decides {
+		return decision, false, nil
 	}
-	for x, own := range r.exhausted {
-		own.asked = own.asked && failed[x]
-	}
-	return nil
-}
-
-// tries returns the version that a target would try next, and what blocks it. That is an older one than
-// the one with which it waits while a gate holds that one: the plan goes on with what it has begun.
-func (r *running) tries(plan *rollout.Plan, wait rollout.Waiting) (version string, blockers []rollout.Verdict) {
-	if !gated(wait.Blockers) || !r.failedOlder(wait) {
-		return wait.Version, wait.Blockers
-	}
-	e, err := plan.Explain(wait.TargetID)
-	if err != nil { // that of a World.Plan
-		return wait.Version, wait.Blockers
-	}
-	for _, v := range e.Versions { // the newest first
-		if blockers := verdicts(v.Blockers()); v.Prospect != rollout.ProspectOutOfScope && !gated(blockers) {
-			return v.Version, blockers
-		}
-	}
-	return wait.Version, wait.Blockers
-}
-
-// gated reports whether a version waits for an approval, or for another of the gates that
-// [ApprovalRequest] names.
-func gated(blockers []rollout.Verdict) bool {
-	missing, held := lacking(blockers)
-	return missing > 0 || held
-}
-
-// failedOlder reports whether the last job of a target was one of another version than it waits with, and
-// did not succeed. Most targets need no explanation, which takes as long as some plans of a target.
-func (r *running) failedOlder(wait rollout.Waiting) bool {
-	i, known := r.targets[wait.TargetID]
-	if !known {
-		return false // a World.Plan made it up
-	}
-	var last *rollout.Job
-	jobs := r.fleet.Targets[i].Jobs
-	for k := range jobs {
-		if last == nil || compareJobs(&jobs[k], last) > 0 {
-			last = &jobs[k]
-		}
-	}
-	return last != nil && last.Version != wait.Version && last.Status.Terminal() && last.Status != rollout.JobSuccessful
-}
-
-// alone is a version that has halted on a target outside brackets, now or before.
-type alone struct {
-	times int
-	asked bool // the last time, and it has not gone on since
-}
-
-// override asks the operator about a target outside brackets, and lets the overrides arrive that were
-// decided on.
-func (r *running) override(halt Halt, rules []string) error {
-	decision, decides := r.Operator(halt)
-	if !decides {
-		return nil
-	}
-	target := fmt.Sprintf("%s %s on %s in %s", halt.Members[0], halt.Version, halt.Resource, halt.Environment)
+	decision.Kind = cmp.Or(decision.Kind, bracket.Retry)
 	switch {
 	case decision.After < 0:
-		return fmt.Errorf("rollouttest: World.Operator decides about halt %d of %s %v before it halts: After must be at least 0", halt.Number, target, -decision.After)
-	case cmp.Or(decision.Kind, bracket.Retry) != bracket.Retry:
-		return fmt.Errorf("rollouttest: World.Operator decides about halt %d of %s by the command %q: outside brackets use %s", halt.Number, target, decision.Kind, bracket.Retry)
+		err = fmt.Errorf("%v before it halts: After must be at least 0", -decision.After)
+	case !slices.Contains(kinds, decision.Kind):
+		err = fmt.Errorf("by the command %q: use one of %q", decision.Kind, kinds)
 	}
-	at := halt.At.Add(decision.After)
-	what := strings.TrimSpace(fmt.Sprintf("operator: %s on %s %s", bracket.Retry, textlist.Name(halt.Resource), textlist.Name(halt.Members[0])))
-	r.answered(Change{At: at, What: what, Do: func(s *rollout.Snapshot) {
-		for _, rule := range rules {
-			s.Overrides = append(s.Overrides, rollout.Override{
-				ID:   textkey.Join("halt", halt.Environment, halt.Resource, halt.Members[0], halt.Version, strconv.Itoa(halt.Number), rule),
-				Rule: rule, Version: halt.Version, Deployment: halt.Members[0], Environment: halt.Environment, Resource: halt.Resource,
-				CreatedAt: at, CreatedBy: "operator", Reason: "try again",
-			})
-		}
-	}})
-	return nil
+	if err != nil {
+		return decision, false, fmt.Errorf("rollouttest: World.Operator decides about halt %d of %s %w", halt.Number, what, err)
+	}
+	return decision, true, nil
 }
 
 // decide asks the operator about one halt of an execution.
 func (r *running) decide(own *halted, halt Halt) error {
-	decision, decides := r.Operator(halt)
+	decision, decides, err := r.decision(halt, halt.Group+" on "+halt.Resource, bracket.Retry, bracket.Skip, bracket.Resolve, bracket.Abandon)
 	if own.decided = decides; !decides {
-		return nil
+		return err
 	}
-	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("rollouttest: World.Operator decides about halt %d of %s on %s %s", halt.Number, halt.Group, halt.Resource, fmt.Sprintf(format, args...))
-	}
-	if decision.After < 0 {
-		return wrong("%v before it halts: After must be at least 0", -decision.After)
-	}
-	own.command = bracket.Command{Kind: cmp.Or(decision.Kind, bracket.Retry), Group: halt.Group, Resource: halt.Resource, At: halt.At.Add(decision.After)}
+	own.command = bracket.Command{Kind: decision.Kind, Group: halt.Group, Resource: halt.Resource, At: halt.At.Add(decision.After)}
 	own.retries = own.command.Kind == bracket.Retry && halt.InVain == ""
 	switch own.command.Kind {
 	case bracket.Retry, bracket.Skip:
 		r.command(own, halt.Members)
-	case bracket.Resolve, bracket.Abandon:
-		r.give(own, "")
 	default:
-		return wrong("by the command %q: use %s, %s, %s or %s", own.command.Kind, bracket.Retry, bracket.Skip, bracket.Resolve, bracket.Abandon)
+		r.give(own, "")
 	}
 	return nil
 }

@@ -191,7 +191,7 @@ func TestImpossibleDecisions(t *testing.T) {
 		want     string
 	}{
 		{"before the halt", rollouttest.Decision{After: -time.Second}, "on node-0 1s before it halts: After must be at least 0"},
-		{"a command for groups", rollouttest.Decision{Kind: bracket.Close}, `on node-0 by the command "close": use retry, skip, resolve or abandon`},
+		{"a command for groups", rollouttest.Decision{Kind: bracket.Close}, `on node-0 by the command "close": use one of ["retry" "skip" "resolve" "abandon"]`},
 		{"a command that there is not", rollouttest.Decision{Kind: "again"}, `on node-0 by the command "again"`},
 	} {
 		w := rfcWorld(t, 1)
@@ -204,6 +204,18 @@ func TestImpossibleDecisions(t *testing.T) {
 		w.Operator = func(rollouttest.Halt) (rollouttest.Decision, bool) { return row.decision, true }
 		if _, err := w.Run(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "rollouttest: World.Operator decides about halt 1 of ") || !strings.Contains(err.Error(), row.want) {
 			t.Errorf("%s: %v", row.why, err)
+		}
+	}
+	const alone = "rollouttest: World.Operator decides about halt 1 of web v2 on c-0 in prod, which is outside brackets, "
+	for want, decision := range map[string]rollouttest.Decision{
+		alone + "1s before it halts: After must be at least 0": {After: -time.Second},
+		alone + `by the command "skip": use one of ["retry"]`:  {Kind: bracket.Skip},
+	} {
+		w := webWorld(t, 1, `{"retry":{"maxRetries":0}}`)
+		w.Job = func(rollout.Start, int) rollouttest.Outcome { return rollouttest.Outcome{Status: rollout.JobFailure} }
+		w.Operator = func(rollouttest.Halt) (rollouttest.Decision, bool) { return decision, true }
+		if _, err := w.Run(t.Context()); fmt.Sprint(err) != want {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
