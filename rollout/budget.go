@@ -250,36 +250,45 @@ func (w *work) failuresOf(rule *compiledRule, environment, deployment int32) map
 			if n < 0 {
 				continue
 			}
-			own := all[n]
-			if own == nil {
-				own = &failures{target: none}
-				all[n] = own
+			if all[n] == nil {
+				all[n] = &failures{target: none}
 			}
-			if own.target != i {
-				own.target, own.stands, own.later = i, false, time.Time{}
-			}
-			end := job.end()
-			ended := !end.After(w.now)
-			stands, ahead := ended && !own.stands, own.later
-			if !ended {
-				ahead = end
-			}
-			if (failed || rated) && (stands || !ahead.IsZero()) && w.inScope(i, n) {
-				if stands {
-					own.decided++
-				}
-				if stands && failed {
-					own.targets = append(own.targets, i)
-				}
-				own.ahead = sooner(own.ahead, ahead)
-			}
-			if own.stands = own.stands || ended; !own.stands {
-				own.later = sooner(own.later, end)
+			if decided, ahead := all[n].read(i, job.end(), w.now); (decided || !ahead.IsZero()) && (failed || rated) && w.inScope(i, n) {
+				all[n].count(i, decided, failed, ahead)
 			}
 		}
 	}
 	put(&w.failures, key, all)
 	return all
+}
+
+// read takes in the end of a job of target i, whose newer jobs were read before. decided reports
+// whether that job stands for the target. ahead is when that changes, or when the job will stand:
+// zero if neither is known to come.
+func (f *failures) read(i int32, end, now time.Time) (decided bool, ahead time.Time) {
+	if f.target != i {
+		f.target, f.stands, f.later = i, false, time.Time{}
+	}
+	switch {
+	case f.stands:
+		return false, time.Time{}
+	case end.After(now):
+		f.later = sooner(f.later, end)
+		return false, end
+	}
+	f.stands = true
+	return true, f.later
+}
+
+// count counts what read has returned about a job of target i.
+func (f *failures) count(i int32, decided, failed bool, ahead time.Time) {
+	if decided {
+		f.decided++
+	}
+	if decided && failed {
+		f.targets = append(f.targets, i)
+	}
+	f.ahead = sooner(f.ahead, ahead)
 }
 
 // budgeted goes over the targets of a deployment that a failure budget governs, in one environment or

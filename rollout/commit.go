@@ -171,40 +171,17 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 	for _, b := range p.work.stepped {
 		next.wake(b.plan.NextAfter(b.state, runsIn(runs, b.plan.Start, b.plan.Redispatch)))
 	}
-	pools, keys := p.work.capacity.snapshot.Pools, p.work.capacity.keys
 	holders := map[concurrency.Holder]bool{}
-	begin := map[int32]map[string]bool{} // by pool with a rate that others need: the resources that begin
+	begin := map[int32]map[string]bool{}
 	for i := range p.Start {
-		start := &p.Start[i]
-		if !runs[start.Run] {
-			continue
+		if start := &p.Start[i]; runs[start.Run] {
+			holders[start.holder()] = true
+			p.afterClaims(start, &next, begin)
+			p.work.coolsDown(start, next.wake)
+			p.work.judgedAfter(start, next.wake)
 		}
-		holders[start.holder()] = true
-		if p.work.unsure || p.work.freeing[start.holder()] {
-			next.wake(p.Now.Add(1))
-		}
-		for _, claim := range start.Claims {
-			pool, known := keys[claim.Pool]
-			if !known {
-				continue
-			}
-			next.wake(p.Now.Add(pools[pool].StuckAfter))
-			if claim.PeriodSeconds > 0 && p.work.rated[pool] {
-				next.wake(p.Now.Add(time.Duration(claim.PeriodSeconds) * time.Second))
-			}
-			if claim.PeriodSeconds > 0 && p.work.shared[pool] {
-				if begin[pool] == nil {
-					begin[pool] = map[string]bool{}
-				}
-				begin[pool][start.Resource] = true
-			}
-			if at := (poolPlace{pool, start.Resource}); p.work.past[at] || p.work.unrated[at] || p.work.awakened[pool] {
-				next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
-			}
-		}
-		p.work.coolsDown(start, next.wake)
-		p.work.judgedAfter(start, next.wake)
 	}
+	pools := p.work.capacity.snapshot.Pools
 	for pool, resources := range begin { // who waits for another pool waits for the rate as well once it is used up
 		if lets, opens := pools[pool].RateLets(len(resources)+1, p.Now); !lets {
 			next.wake(opens)
@@ -217,6 +194,33 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 		}
 	}
 	return next.rings
+}
+
+// afterClaims sets the alarm for what the claims of a start keep from others for a time. begin gets,
+// by pool with a rate that others need, the resources that begin.
+func (p *Plan) afterClaims(start *Start, next *alarm, begin map[int32]map[string]bool) {
+	if p.work.unsure || p.work.freeing[start.holder()] {
+		next.wake(p.Now.Add(1))
+	}
+	for _, claim := range start.Claims {
+		pool, known := p.work.capacity.keys[claim.Pool]
+		if !known {
+			continue
+		}
+		next.wake(p.Now.Add(p.work.capacity.snapshot.Pools[pool].StuckAfter))
+		if claim.PeriodSeconds > 0 && p.work.rated[pool] {
+			next.wake(p.Now.Add(time.Duration(claim.PeriodSeconds) * time.Second))
+		}
+		if claim.PeriodSeconds > 0 && p.work.shared[pool] {
+			if begin[pool] == nil {
+				begin[pool] = map[string]bool{}
+			}
+			begin[pool][start.Resource] = true
+		}
+		if at := (poolPlace{pool, start.Resource}); p.work.past[at] || p.work.unrated[at] || p.work.awakened[pool] {
+			next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
+		}
+	}
 }
 
 // claiming holds the records of a plan's pools while starts claim their places in them.

@@ -189,24 +189,25 @@ func (w *work) govern() {
 			slices.SortFunc(answers, func(a, b policyAnswer) int { return cmp.Compare(a.policy, b.policy) })
 		}
 		for _, own := range answers {
-			policy := w.set.policies[own.policy]
-			governs := own.answer == yes
-			if !governs {
-				answer := &last[own.policy]
-				if policy.paired || answer.resource != t.resource+1 {
-					ok, err := policy.selector.Match(b)
-					*answer = ofOneResource{t.resource + 1, err == nil && ok, err}
-				}
-				governs = answer.governs
-				w.selectorFailed(int32(i), policy.id, answer.err)
-			}
-			if governs {
-				set = w.views.add(set, int(own.policy), policy)
+			if own.answer == yes || w.governedBy(own.policy, int32(i), &last[own.policy]) {
+				set = w.views.add(set, int(own.policy), w.set.policies[own.policy])
 			}
 		}
 		w.view[i] = w.views.of(set)
 	}
 	w.windowed = slices.ContainsFunc(w.views.list, func(v *view) bool { return v.hours != nil })
+}
+
+// governedBy asks the selector of a policy about target i, which is the subject. last is the answer
+// for the resource that was asked about before.
+func (w *work) governedBy(number, i int32, last *ofOneResource) bool {
+	policy, resource := w.set.policies[number], w.targets[i].resource+1
+	if policy.paired || last.resource != resource {
+		ok, err := policy.selector.Match(&w.subject)
+		*last = ofOneResource{resource, err == nil && ok, err}
+	}
+	w.selectorFailed(i, policy.id, last.err)
+	return last.governs
 }
 
 // governorsOf asks the policies about a pair, as far as their selectors have an answer without the

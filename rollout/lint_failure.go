@@ -235,60 +235,76 @@ func (l *lint) lookAtRecalls() {
 // before the last attempt of a target. Nothing is stuck while no job of its holder is at work, so
 // only brackets with several members are concerned: any other holder has one target.
 func (l *lint) lookAtStuck() {
-	type delayed struct {
-		retry *compiledRule
-		delay time.Duration
-	}
 	var rules []*compiledRule
 	longest := map[*compiledRule]delayed{}
+	meets := func(rule *compiledRule, delay delayed) {
+		before, known := longest[rule]
+		if !known {
+			rules = append(rules, rule)
+		}
+		if delay.by > before.by {
+			longest[rule] = delay
+		}
+	}
 	for _, k := range l.kinds {
 		view := l.w.views.list[k.view]
-		var most delayed
-		if attempts := view.furtherAttempts(); attempts > 0 {
-			for _, retry := range view.retries {
-				if delay := retry.retry.Delay(attempts); delay > most.delay {
-					most = delayed{retry, delay}
-				}
-			}
-		}
-		meets := func(rule *compiledRule) {
-			before, known := longest[rule]
-			if !known {
-				rules = append(rules, rule)
-			}
-			if most.delay > before.delay {
-				longest[rule] = most
-			}
+		delay := view.longestDelay()
+		if delay.by == 0 {
+			continue
 		}
 		for _, i := range k.targets {
 			f := l.frameOf[i]
-			if most.delay == 0 || f == nil || len(f.deployments) == 1 {
+			if f == nil || len(f.deployments) == 1 {
 				continue
 			}
-			meets(f.rule)
+			meets(f.rule, delay)
 			for _, rule := range view.concurrency {
 				if l.w.capacity.under(rule, l.w.targets[i].resource) != none {
-					meets(rule)
+					meets(rule, delay)
 				}
 			}
 		}
 	}
 	for _, rule := range rules {
-		severity := SeverityInfo
-		var seconds int64
-		if rule.pool != nil {
-			seconds = rule.pool.StuckAfterSeconds
-			if rule.pool.OnStuck == concurrency.Quarantine {
-				severity = SeverityWarning
-			}
-		} else {
-			seconds = rule.bracket.StuckAfterSeconds
-		}
-		after, last := time.Duration(seconds)*time.Second, longest[rule]
-		if seconds > 0 && last.delay >= after {
+		last := longest[rule]
+		if after, severity := stuckAfter(rule); after > 0 && last.by >= after {
 			l.add(findingOf(rule, "stuckAfterSeconds"), LintStuckBeforeRetry, severity, reach{},
-				fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", textlist.Duration(after), last.retry.id, textlist.Duration(last.delay)),
+				fmt.Sprintf("%v without progress is stuck, but the rule %q waits for %v before its last attempt: if another job of the holder is at work meanwhile, the lease is stuck before that attempt", textlist.Duration(after), last.retry.id, textlist.Duration(last.by)),
 				"raise stuckAfterSeconds above the longest delay, or let that rule wait for less")
 		}
 	}
+}
+
+// delayed says by how much a retry rule delays the last attempt of a target.
+type delayed struct {
+	retry *compiledRule
+	by    time.Duration
+}
+
+// longestDelay returns the longest of the delays by the retry rules of a view; zero if no attempt is
+// delayed.
+func (v *view) longestDelay() (most delayed) {
+	attempts := v.furtherAttempts()
+	if attempts == 0 {
+		return most
+	}
+	for _, rule := range v.retries {
+		if by := rule.retry.Delay(attempts); by > most.by {
+			most = delayed{rule, by}
+		}
+	}
+	return most
+}
+
+// stuckAfter returns how long a rule lets a holder be without progress, zero if for ever, and how
+// much it matters that one counts as stuck.
+func stuckAfter(rule *compiledRule) (after time.Duration, severity Severity) {
+	if rule.pool == nil {
+		return time.Duration(rule.bracket.StuckAfterSeconds) * time.Second, SeverityInfo
+	}
+	severity = SeverityInfo
+	if rule.pool.OnStuck == concurrency.Quarantine {
+		severity = SeverityWarning
+	}
+	return time.Duration(rule.pool.StuckAfterSeconds) * time.Second, severity
 }

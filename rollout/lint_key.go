@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -17,37 +18,43 @@ func (l *lint) lookAtKeys() {
 			l.missedBy(Finding{Policy: p.id, Path: join(p.path, "selector")}, text)
 		}
 		for _, rule := range p.rules {
-			switch rule.kind {
-			case KindBracket:
-				l.missesOf(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
-				l.missesOf(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
-				l.missesOf(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
-			case KindConcurrency:
-				l.missesOf(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
-					for r := range concerned[rule.number] {
-						meet(bound{resource: &w.resources[r]})
-					}
-				})
-				if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.has("resource.metadata", by.key) {
-					l.unknown(findingOf(rule, "groupBy"), "resource.metadata", by.key)
-				}
-			case KindDependency:
-				l.missesOf(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
-				l.missesOf(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
-			case KindVersionSelector:
-				l.missesOf(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
-			case KindProgression:
-				told := map[int32]bool{} // deployments
-				for k := range l.governed(rule) {
-					_, d := w.splitPair(k.pair)
-					if told[d] {
-						continue
-					}
-					told[d] = true
-					for _, source := range w.sourcesOf(rule, d) { // it has been asked already
-						l.missedBy(findingOf(rule, "dependsOnEnvironmentSelector"), source.missing)
-					}
-				}
+			l.lookAtRule(rule, concerned)
+		}
+	}
+}
+
+// lookAtRule does so for one rule; for concerned see PolicySet.concerned.
+func (l *lint) lookAtRule(rule *compiledRule, concerned []iter.Seq[int32]) {
+	w := l.w
+	switch rule.kind {
+	case KindBracket:
+		l.missesOf(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
+		l.missesOf(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
+		l.missesOf(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
+	case KindConcurrency:
+		l.missesOf(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
+			for r := range concerned[rule.number] {
+				meet(bound{resource: &w.resources[r]})
+			}
+		})
+		if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.has("resource.metadata", by.key) {
+			l.unknown(findingOf(rule, "groupBy"), "resource.metadata", by.key)
+		}
+	case KindDependency:
+		l.missesOf(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
+		l.missesOf(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
+	case KindVersionSelector:
+		l.missesOf(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
+	case KindProgression:
+		told := map[int32]bool{} // deployments
+		for k := range l.governed(rule) {
+			_, d := w.splitPair(k.pair)
+			if told[d] {
+				continue
+			}
+			told[d] = true
+			for _, source := range w.sourcesOf(rule, d) { // it has been asked already
+				l.missedBy(findingOf(rule, "dependsOnEnvironmentSelector"), source.missing)
 			}
 		}
 	}

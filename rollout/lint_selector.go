@@ -199,16 +199,9 @@ type leftovers struct {
 
 // lookAtState finds the state of rules that are gone, and slots in pools that are gone.
 func (l *lint) lookAtState() {
-	state := &l.w.snapshot.State
-	live, pools := map[string]bool{}, map[string]bool{}
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.rules {
-			live[rule.id] = true
-			if rule.pool != nil {
-				pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true
-			}
-		}
-	}
+	gone := map[string]*leftovers{}
+	l.leftByRules(gone)
+	l.leftInPools(gone)
 	disabled := map[string]*compiledRule{} // by id, and by the name of a shared pool
 	for _, p := range l.w.set.disabled {
 		for _, rule := range p.rules {
@@ -218,27 +211,52 @@ func (l *lint) lookAtState() {
 			}
 		}
 	}
-	gone := map[string]*leftovers{}
-	note := func(rule string) *leftovers {
+	for _, id := range slices.Sorted(maps.Keys(gone)) {
+		l.leftOver(id, *gone[id], disabled[id])
+	}
+}
+
+// leftByRules counts the records of rules that are in no enabled policy, except those of pools.
+func (l *lint) leftByRules(gone map[string]*leftovers) {
+	live := map[string]bool{}
+	for _, p := range l.w.set.policies {
+		for _, rule := range p.rules {
+			live[rule.id] = true
+		}
+	}
+	note := func(rule string, open bool) {
 		if live[rule] {
-			return &leftovers{}
+			return
 		}
 		if gone[rule] == nil {
 			gone[rule] = &leftovers{}
 		}
 		gone[rule].records++
-		return gone[rule]
-	}
-	for _, record := range state.Brackets {
-		note(record.Rule)
-	}
-	for _, record := range state.Executions {
-		if own := note(record.Rule); record.Open != nil {
-			own.open++
+		if open {
+			gone[rule].open++
 		}
 	}
+	state := &l.w.snapshot.State
+	for _, record := range state.Brackets {
+		note(record.Rule, false)
+	}
+	for _, record := range state.Executions {
+		note(record.Rule, record.Open != nil)
+	}
 	for _, record := range state.Rollouts {
-		note(record.Rule)
+		note(record.Rule, false)
+	}
+}
+
+// leftInPools counts the records of pools that no resource is in.
+func (l *lint) leftInPools(gone map[string]*leftovers) {
+	pools := map[string]bool{}
+	for _, p := range l.w.set.policies {
+		for _, rule := range p.rules {
+			if rule.pool != nil {
+				pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true
+			}
+		}
 	}
 	for _, record := range l.w.capacity.foreign {
 		name := record.Key
@@ -253,9 +271,6 @@ func (l *lint) lookAtState() {
 		}
 		gone[name].records++
 		gone[name].held += len(record.Leases)
-	}
-	for _, id := range slices.Sorted(maps.Keys(gone)) {
-		l.leftOver(id, *gone[id], disabled[id])
 	}
 }
 

@@ -157,7 +157,7 @@ func (w *work) override(list []Override) {
 		return
 	}
 	w.overrides = map[overrideKey]*inForce{}
-	versions := map[string]extent{}
+	extents := map[string]extent{} // by version
 	effects := w.newEffects(list)
 	for i := range list {
 		o := &list[i]
@@ -172,44 +172,53 @@ func (w *work) override(list []Override) {
 			w.wake(o.CreatedAt)
 		default:
 			w.wake(o.ExpiresAt)
-			key := overrideKey{o.Rule, o.Version}
-			own := w.overrides[key]
-			if own == nil {
-				own = &inForce{}
-				w.overrides[key] = own
-			}
-			if o.Resource == "" {
-				own.all.list = append(own.all.list, o)
-				versions[o.Version] |= forAll
-				continue
-			}
-			versions[o.Version] |= forSome
-			single := own.single[o.Resource]
-			single.list = append(single.list, o)
-			put(&own.single, o.Resource, single)
-			if w.singled == nil {
-				w.singled = make([]bool, len(w.resources))
-			}
-			r, _ := w.resource(o.Resource) // it is known, see ineffective
-			w.singled[r] = true
+			extents[o.Version] |= w.addOverride(o)
 		}
 	}
-	w.extents = make([][]extent, len(w.versions))
-	for d := range w.versions {
-		for n, v := range w.versions[d].list {
-			if own := versions[v.ID]; own != 0 {
-				if w.extents[d] == nil {
-					w.extents[d] = make([]extent, len(w.versions[d].list))
-				}
-				w.extents[d][n] = own
-			}
-		}
-	}
+	w.extend(extents)
 	for _, own := range w.overrides {
 		own.all.index()
 		for resource, single := range own.single {
 			single.index()
 			own.single[resource] = single
+		}
+	}
+}
+
+// addOverride notes an override that is in force, and returns whom it is for.
+func (w *work) addOverride(o *Override) extent {
+	key := overrideKey{o.Rule, o.Version}
+	own := w.overrides[key]
+	if own == nil {
+		own = &inForce{}
+		w.overrides[key] = own
+	}
+	if o.Resource == "" {
+		own.all.list = append(own.all.list, o)
+		return forAll
+	}
+	single := own.single[o.Resource]
+	single.list = append(single.list, o)
+	put(&own.single, o.Resource, single)
+	if w.singled == nil {
+		w.singled = make([]bool, len(w.resources))
+	}
+	r, _ := w.resource(o.Resource) // it is known, see ineffective
+	w.singled[r] = true
+	return forSome
+}
+
+// extend notes for which of their targets versions have overrides.
+func (w *work) extend(extents map[string]extent) {
+	w.extents = make([][]extent, len(w.versions))
+	for d := range w.versions {
+		for n, v := range w.versions[d].list {
+			if own := extents[v.ID]; own != 0 {
+				if w.extents[d] == nil {
+					w.extents[d] = make([]extent, len(w.versions[d].list))
+				}
+				w.extents[d][n] = own
+			}
 		}
 	}
 }
