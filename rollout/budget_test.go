@@ -297,6 +297,7 @@ func TestFailureBudgetWakes(t *testing.T) {
 		{"it fails later, and elsewhere it has failed twice", []rollout.Job{ran("v2", rollout.JobFailure, 70)}, 70, []rollout.Job{ran("v2", rollout.JobFailure, 5), ran("v2", rollout.JobFailure, 1)}},
 		{"nor on another target", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v1", rollout.JobFailure, 1)}, 0, []rollout.Job{ran("v2", rollout.JobFailure, 1)}},
 		{"the first to end, which is the newer", []rollout.Job{lasting("v2", rollout.JobSuccessful, 9, 70), lasting("v2", rollout.JobSuccessful, 8, 90), ran("v2", rollout.JobFailure, 1)}, 70, nil},
+		{"a newer job stands, however what was begun before it ends", []rollout.Job{ran("v2", rollout.JobSuccessful, 10), lasting("v2", rollout.JobFailure, 5, 80)}, 0, nil},
 		{"it is made up for already, by what is newer", []rollout.Job{ran("v2", rollout.JobSuccessful, 10), lasting("v2", rollout.JobSuccessful, 5, 80), ran("v2", rollout.JobFailure, 1)}, 0, nil},
 	} {
 		plan := mustPlan(t, set, tried(3, row.jobs, row.more), minute(60))
