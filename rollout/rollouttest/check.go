@@ -10,22 +10,22 @@ import (
 	"github.com/tranche-dev/tranche/rollout"
 )
 
-// check makes sure that a plan keeps its promises. fresh says that the previous plan started
-// something and nothing has happened since: so nothing is left to start, and a host that slept until
-// next, as that plan said, would have missed nothing.
-func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan, fresh bool, next time.Time) error {
+// check makes sure that a plan keeps its promises. If the previous plan started something and nothing
+// has happened since, nothing is left to start, and a host that slept until that plan's NextAfter
+// would have missed nothing.
+func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan) error {
 	if r.Trust {
 		return nil
 	}
 	err := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched, found: newIndex(&plan, r.targets)}.Check()
-	if fresh && len(plan.Start) > 0 {
+	if r.fresh && len(plan.Start) > 0 {
 		first := plan.Start[0]
 		err = errors.Join(err, r.broken("again", fmt.Errorf("planning again at once starts %s %s on %s", first.Deployment, first.Version, first.Resource)))
 	}
-	if fresh && !plan.Next.IsZero() && (next.IsZero() || plan.Next.Before(next)) {
+	if r.fresh && !plan.Next.IsZero() && (r.next.IsZero() || plan.Next.Before(r.next)) {
 		until := "for ever"
-		if !next.IsZero() {
-			until = "until " + next.UTC().Format(time.RFC3339Nano)
+		if !r.next.IsZero() {
+			until = "until " + r.next.UTC().Format(time.RFC3339Nano)
 		}
 		err = errors.Join(err, r.broken("again", fmt.Errorf("the plan that started the jobs lets its host sleep %s, and now something is to be seen at %s", until, plan.Next.UTC().Format(time.RFC3339Nano))))
 	}

@@ -25,75 +25,85 @@ const maxAttempts = 1000
 const maxReactions = 1000
 
 func (r *running) run(ctx context.Context) error {
-	fresh := false     // the last plan started all that could start by then, and neither has time gone by nor a job ended since
-	var next time.Time // of the last plan
-	began := 0         // how many entries there were before this look
 	for range maxSteps {
-		now := r.clock.Now()
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("rollouttest: stopped at %s: %w", now.Format(time.RFC3339Nano), err)
-		}
-		if r.happen(now) {
-			fresh = false
-		}
-		snapshot := r.fleet
-		plan, err := r.Plan(ctx, snapshot, now)
-		if err != nil {
-			return fmt.Errorf("rollouttest: plan at %s: %w", now.Format(time.RFC3339Nano), err)
-		}
-		r.observe(&plan)
-		if err := r.check(snapshot, plan, fresh, next); err != nil {
+		if over, err := r.turn(ctx); over || err != nil {
 			return err
 		}
-		if err := r.request(&plan); err != nil {
-			return err
-		}
-		if err := r.operate(&plan); err != nil {
-			return err
-		}
-		next = plan.NextAfter(plan.Start)
-		if len(plan.Start) > 0 {
-			if err := r.dispatch(&plan, now); err != nil {
-				return err
-			}
-			fresh = !next.Equal(now.Add(1)) // otherwise the plan knows that others may start by now, as NextAfter says
-			if at := r.look(r.wake(next)); r.brief && fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) && !at.After(lastInstant()) {
-				r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
-			}
-			continue
-		}
-		r.inFlight(&plan) // of what was at work before anything started, or is by a change
-		r.settled(&plan)
-		r.inOrder(began)
-		if err := r.react(snapshot, plan, began); err != nil {
-			return err
-		}
-		began = len(r.timeline.Entries)
-		wake := r.wake(plan.Next)
-		if !r.Trust && !wake.Equal(now) { // else somebody answers at once
-			if err := r.quiet(snapshot, plan, wake); err != nil {
-				return err
-			}
-		}
-		if !wake.IsZero() && r.atRest(&plan) {
-			wake = r.lapse(snapshot, &plan)
-		}
-		if wake.IsZero() {
-			return nil
-		}
-		if wake = r.look(wake); !r.End.IsZero() && wake.After(r.End) {
-			r.happen(r.End) // what a host that polls would have seen at its next look
-			r.timeline.CutOff = true
-			return nil
-		}
-		if last := lastInstant(); wake.After(last) {
-			r.happen(last) // nobody will ever look again
-			return nil
-		}
-		fresh = false
-		r.clock.Set(wake.UTC()) // whatever zone it was written in
 	}
 	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
+}
+
+// turn lets happen what is due, plans, and starts what the plan starts. If nothing starts, time goes
+// by. over reports whether the world is at rest, or at its end.
+func (r *running) turn(ctx context.Context) (over bool, err error) {
+	now := r.clock.Now()
+	if err := ctx.Err(); err != nil {
+		return false, fmt.Errorf("rollouttest: stopped at %s: %w", now.Format(time.RFC3339Nano), err)
+	}
+	if r.happen(now) {
+		r.fresh = false
+	}
+	snapshot := r.fleet
+	plan, err := r.Plan(ctx, snapshot, now)
+	if err != nil {
+		return false, fmt.Errorf("rollouttest: plan at %s: %w", now.Format(time.RFC3339Nano), err)
+	}
+	r.observe(&plan)
+	if err := r.check(snapshot, plan); err != nil {
+		return false, err
+	}
+	if err := r.request(&plan); err != nil {
+		return false, err
+	}
+	if err := r.operate(&plan); err != nil {
+		return false, err
+	}
+	if r.next = plan.NextAfter(plan.Start); len(plan.Start) == 0 {
+		return r.rest(snapshot, plan, now)
+	}
+	if err := r.dispatch(&plan, now); err != nil {
+		return false, err
+	}
+	r.fresh = !r.next.Equal(now.Add(1)) // otherwise the plan knows that others may start by now, as NextAfter says
+	if at := r.look(r.wake(r.next)); r.brief && r.fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) && !at.After(lastInstant()) {
+		r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
+	}
+	return false, nil
+}
+
+// rest lets time go by after a plan that starts nothing.
+func (r *running) rest(snapshot rollout.Snapshot, plan rollout.Plan, now time.Time) (over bool, err error) {
+	r.inFlight(&plan) // of what was at work before anything started, or is by a change
+	r.settled(&plan)
+	r.inOrder(r.seen)
+	if err := r.react(snapshot, plan, r.seen); err != nil {
+		return false, err
+	}
+	r.seen = len(r.timeline.Entries)
+	wake := r.wake(plan.Next)
+	if !r.Trust && !wake.Equal(now) { // else somebody answers at once
+		if err := r.quiet(snapshot, plan, wake); err != nil {
+			return false, err
+		}
+	}
+	if !wake.IsZero() && r.atRest(&plan) {
+		wake = r.lapse(snapshot, &plan)
+	}
+	if wake.IsZero() {
+		return true, nil
+	}
+	if wake = r.look(wake); !r.End.IsZero() && wake.After(r.End) {
+		r.happen(r.End) // what a host that polls would have seen at its next look
+		r.timeline.CutOff = true
+		return true, nil
+	}
+	if last := lastInstant(); wake.After(last) {
+		r.happen(last) // nobody will ever look again
+		return true, nil
+	}
+	r.fresh = false
+	r.clock.Set(wake.UTC()) // whatever zone it was written in
+	return false, nil
 }
 
 // react lets people do something about what the timeline has gained from an entry on.

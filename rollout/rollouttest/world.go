@@ -177,6 +177,10 @@ type running struct {
 	arrivals []Change         // what does not exist yet, by time
 	ends     []ending         // of jobs and of their checks, by time
 
+	fresh bool      // the last plan started all that could start by then, and neither has time gone by nor a job ended since
+	next  time.Time // NextAfter of the last plan
+	seen  int       // how many entries there were before time last went by
+
 	requests      map[Goal]*requests // for approvals
 	mostApprovals int                // that a rule may want
 	halts         map[execution]*halted
