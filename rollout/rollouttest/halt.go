@@ -76,6 +76,26 @@ func (r *running) operate(plan *rollout.Plan) error {
 }
 
 func (r *running) operateExecutions(plan *rollout.Plan) error {
+	failed := haltedBy(plan)
+	for x, own := range r.halts {
+		data := failed[x]
+		maps.DeleteFunc(own.known, func(member string, _ bool) bool { return data == nil || !slices.Contains(data.Names, member) }) // it has gone on
+	}
+	for _, x := range slices.SortedFunc(maps.Keys(failed), func(a, b execution) int {
+		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource))
+	}) {
+		if r.halts[x] == nil {
+			r.halts[x] = &halted{known: map[string]bool{}}
+		}
+		if err := r.operateExecution(x, r.halts[x], failed[x], plan.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// haltedBy returns, by the executions that have failed and hold, what the plan says about them.
+func haltedBy(plan *rollout.Plan) map[execution]*rollout.Data {
 	failed := map[execution]*rollout.Data{}
 	for wait := range plan.Waiting.All() {
 		for _, b := range wait.Blockers {
@@ -89,40 +109,31 @@ func (r *running) operateExecutions(plan *rollout.Plan) error {
 			}
 		}
 	}
-	for x, own := range r.halts {
-		data := failed[x]
-		maps.DeleteFunc(own.known, func(member string, _ bool) bool { return data == nil || !slices.Contains(data.Names, member) }) // it has gone on
+	return failed
+}
+
+// operateExecution asks about an execution that has halted, if more of its members have failed than
+// the operator knows of, or if a retry was in vain.
+func (r *running) operateExecution(x execution, own *halted, failed *rollout.Data, now time.Time) error {
+	members := slices.Sorted(slices.Values(failed.Names))
+	more := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return own.known[member] })
+	given := own.decided && !own.command.At.After(now)
+	if len(more) == 0 && !(given && own.retries && failed.Detail != "") { // else the retry was in vain
+		return nil
 	}
-	for _, x := range slices.SortedFunc(maps.Keys(failed), func(a, b execution) int {
-		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource))
-	}) {
-		own := r.halts[x]
-		if own == nil {
-			own = &halted{known: map[string]bool{}}
-			r.halts[x] = own
-		}
-		members := slices.Sorted(slices.Values(failed[x].Names))
-		later := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return own.known[member] })
-		given := own.decided && !own.command.At.After(plan.Now)
-		if len(later) == 0 && !(given && own.retries && failed[x].Detail != "") { // else the retry was in vain
-			continue
-		}
-		halts := len(own.known) > 0 // since before
-		for _, member := range later {
-			own.known[member] = true
-		}
-		switch {
-		case halts && !own.decided: // nobody does anything until it has gone on
-		case halts && !given:
-			r.command(own, later)
-		default: // of those that were known, the command has let none go on
-			own.times++
-			if err := r.decide(own, Halt{Group: x.group, Resource: x.resource, Members: members, InVain: failed[x].Detail, Number: own.times, At: plan.Now}); err != nil {
-				return err
-			}
-		}
+	halts := len(own.known) > 0 // since before
+	for _, member := range more {
+		own.known[member] = true
 	}
-	return nil
+	switch {
+	case halts && !own.decided: // nobody does anything until it has gone on
+		return nil
+	case halts && !given:
+		r.command(own, more)
+		return nil
+	}
+	own.times++ // of those that were known, the command has let none go on
+	return r.decide(own, Halt{Group: x.group, Resource: x.resource, Members: members, InVain: failed.Detail, Number: own.times, At: now})
 }
 
 // decision asks the operator about a halt, and makes sure that what is decided is one of the kinds.
