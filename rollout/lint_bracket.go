@@ -45,19 +45,7 @@ func (l *lint) frame() error {
 		for _, f := range frames {
 			slices.Sort(f.targets)
 			l.frames = append(l.frames, f)
-			var overlaps reaches[*frame]
-			for _, i := range f.targets {
-				if other := l.frameOf[i]; other != nil {
-					overlaps.at(other).add(i)
-				} else {
-					l.frameOf[i], w.members[i] = f, true
-				}
-			}
-			for _, other := range overlaps.keys {
-				l.addApart(findingOf(rule, "deploymentSelector"), other.id, LintBracketOverlapping, SeverityError, *overlaps.at(other),
-					fmt.Sprintf("%q claims targets that %q claims too, and nothing is planned as long as they do", rule.id, other.id),
-					"narrow one of the two, by its deploymentSelector or by the selector of its policy")
-			}
+			l.claim(f)
 			if err := l.close(f); err != nil {
 				return err
 			}
@@ -65,6 +53,23 @@ func (l *lint) frame() error {
 		put(&l.framesOf, rule, frames)
 	}
 	return nil
+}
+
+// claim notes whose members the targets of a frame are, and finds those that another frame has claimed.
+func (l *lint) claim(f *frame) {
+	var overlaps reaches[*frame]
+	for _, i := range f.targets {
+		if other := l.frameOf[i]; other != nil {
+			overlaps.at(other).add(i)
+		} else {
+			l.frameOf[i], l.w.members[i] = f, true
+		}
+	}
+	for _, other := range overlaps.keys {
+		l.addApart(findingOf(f.rule, "deploymentSelector"), other.id, LintBracketOverlapping, SeverityError, *overlaps.at(other),
+			fmt.Sprintf("%q claims targets that %q claims too, and nothing is planned as long as they do", f.id, other.id),
+			"narrow one of the two, by its deploymentSelector or by the selector of its policy")
+	}
 }
 
 // close finds the roles and needs that a group of the frame would have.
@@ -312,28 +317,9 @@ func (l *lint) takes(f *frame) estimate {
 			return estimate{}
 		}
 	}
-	resources, batches := len(l.w.heads(f.targets)), 1
-	for own := range l.onResources(f) {
-		pools := map[int32]bool{} // in which an execution needs places
-		for _, i := range own {
-			for _, rule := range l.w.viewOf(i).concurrency {
-				if index := l.w.capacity.under(rule, l.w.targets[i].resource); index != none {
-					if rule.pool.MaxActiveKeys.Value() > 0 {
-						return estimate{}
-					}
-					pools[index] = true
-				}
-			}
-		}
-		before := 0 // how many executions, at most, it waits for one after the other, in one pool and then in the next
-		for index := range pools {
-			places, p := l.places(index), &l.w.capacity.snapshot.Pools[index]
-			if places == 0 || l.users()[index] != f || len(p.Unavailable) > 0 || !p.Rate.IsZero() { // what is down takes places, too
-				return estimate{}
-			}
-			before += (min(resources, p.Total) - 1) / places
-		}
-		batches = max(batches, before+1)
+	batches := l.batches(f)
+	if batches == 0 {
+		return estimate{}
 	}
 	var curve time.Duration
 	for _, gradual := range l.w.gradualOf(f.targets) {
@@ -344,6 +330,35 @@ func (l *lint) takes(f *frame) estimate {
 		return estimate{}
 	}
 	return estimate{saturating(curve, all*time.Duration(batches)), true}
+}
+
+// batches returns in how many batches, at most, the slots let the executions of a group run, one after
+// the other; 0 if that is not known.
+func (l *lint) batches(f *frame) int {
+	resources, batches := len(l.w.heads(f.targets)), 1
+	for own := range l.onResources(f) {
+		pools := map[int32]bool{} // in which an execution needs places
+		for _, i := range own {
+			for _, rule := range l.w.viewOf(i).concurrency {
+				if index := l.w.capacity.under(rule, l.w.targets[i].resource); index != none {
+					if rule.pool.MaxActiveKeys.Value() > 0 {
+						return 0
+					}
+					pools[index] = true
+				}
+			}
+		}
+		before := 0 // how many executions, at most, it waits for one after the other, in one pool and then in the next
+		for index := range pools {
+			places, p := l.places(index), &l.w.capacity.snapshot.Pools[index]
+			if places == 0 || l.users()[index] != f || len(p.Unavailable) > 0 || !p.Rate.IsZero() { // what is down takes places, too
+				return 0
+			}
+			before += (min(resources, p.Total) - 1) / places
+		}
+		batches = max(batches, before+1)
+	}
+	return batches
 }
 
 // users returns for each pool the frame whose members alone need places in it, or nil.

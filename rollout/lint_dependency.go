@@ -281,38 +281,46 @@ func (l *lint) lookAtVersions() {
 			if !l.awaited(int32(i), n) {
 				continue
 			}
-			for k, d := range versions[n].Dependencies {
-				path := fmt.Sprintf("versions[%s].dependencies[%d]", versions[n].named(), k)
-				say := func(field string, severity Severity, detail, fix string) {
-					l.addApart(Finding{Path: path + field}, detail, LintDependencyUnmatched, severity, reach{1, int32(i)}, detail, fix)
-				}
-				switch other := w.sibling(int32(i), d.Deployment); {
-				case other == none:
-					say(".deployment", SeverityError, fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
-						"correct the id, or leave these targets out with targetSelector")
-				case !l.attainable(int32(i), n, other, d):
-					say(".versionSelector", SeverityWarning, noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
-				case other == int32(i) && l.frameOf[i] != nil:
-					if l.skipped(int32(i), n, d) {
-						say(".versionSelector", SeverityWarning,
-							fmt.Sprintf("the execution of %q that brings the version brings none of %s before it that satisfies it, and so does not begin", l.frameOf[i].id, d.Deployment),
-							"pause the version until one that satisfies it is deployed, or leave these targets out with targetSelector")
-					}
-				case l.replaced(int32(i), n, other, d):
-					say(".versionSelector", SeverityWarning,
-						fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
-						"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
-				default:
-					below := int32(math.MaxInt32)
-					if other == int32(i) {
-						below = n // it depends on what is there before it
-					}
-					matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-					if next := l.passes(other, below, matcher); next != none {
-						say(".versionSelector", SeverityWarning, passedOver(w.version(other, next).named()), letSatisfy)
-					}
-				}
+			for k := range versions[n].Dependencies {
+				l.lookAtDependency(int32(i), n, k)
 			}
+		}
+	}
+}
+
+// lookAtDependency does so for the k-th dependency of version n, which target i may get.
+func (l *lint) lookAtDependency(i, n int32, k int) {
+	w := l.w
+	v := w.version(i, n)
+	d := v.Dependencies[k]
+	say := func(field string, severity Severity, detail, fix string) {
+		path := fmt.Sprintf("versions[%s].dependencies[%d]", v.named(), k)
+		l.addApart(Finding{Path: path + field}, detail, LintDependencyUnmatched, severity, reach{1, i}, detail, fix)
+	}
+	switch other := w.sibling(i, d.Deployment); {
+	case other == none:
+		say(".deployment", SeverityError, fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
+			"correct the id, or leave these targets out with targetSelector")
+	case !l.attainable(i, n, other, d):
+		say(".versionSelector", SeverityWarning, noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
+	case other == i && l.frameOf[i] != nil:
+		if l.skipped(i, n, d) {
+			say(".versionSelector", SeverityWarning,
+				fmt.Sprintf("the execution of %q that brings the version brings none of %s before it that satisfies it, and so does not begin", l.frameOf[i].id, d.Deployment),
+				"pause the version until one that satisfies it is deployed, or leave these targets out with targetSelector")
+		}
+	case l.replaced(i, n, other, d):
+		say(".versionSelector", SeverityWarning,
+			fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
+			"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
+	default:
+		below := int32(math.MaxInt32)
+		if other == i {
+			below = n // it depends on what is there before it
+		}
+		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
+		if next := l.passes(other, below, matcher); next != none {
+			say(".versionSelector", SeverityWarning, passedOver(w.version(other, next).named()), letSatisfy)
 		}
 	}
 }

@@ -243,11 +243,59 @@ func (s *likeResources) overlaps(yield func(pair [2]int32) bool) {
 }
 
 // lookAtOverlaps finds pools that share members and not the limit. It goes by the resources, each of
-// which is in few pools, because most pairs of many rules have nothing in common; and resources in the
-// same pools are looked at together, because where they are in many there is little else.
+// which is in few pools, because most pairs of many rules have nothing in common.
 func (l *lint) lookAtOverlaps() {
-	w, rules := l.w, l.w.set.concurrency
-	var all []*likeResources
+	found := l.overlaps()
+	for _, pair := range slices.SortedFunc(maps.Keys(found), func(x, y [2]int32) int { return slices.Compare(x[:], y[:]) }) {
+		own := found[pair]
+		severity := SeverityInfo
+		consequence := "a start needs a place in both"
+		if own.alone.some() {
+			severity = SeverityWarning
+			consequence = "each allows its own maximum, and there are targets that only one of them limits"
+		}
+		where := own.first
+		if own.more > 0 {
+			where += fmt.Sprintf(", where %s have pools, too", textlist.Counted(own.more, "other rule"))
+		}
+		l.addApart(findingOf(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
+			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, textlist.Counted(own.members, "resource"), where, consequence),
+			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
+	}
+}
+
+// overlaps returns what pools of two rules have in common, by the numbers of the rules, ascending.
+func (l *lint) overlaps() map[[2]int32]*overlap {
+	rules := l.w.set.concurrency
+	found := map[[2]int32]*overlap{}
+	for _, s := range l.alike() {
+		for pair := range s.overlaps {
+			own := found[pair]
+			if own == nil {
+				own = &overlap{a: rules[pair[0]], b: rules[pair[1]], first: s.first}
+				if strings.Compare(own.a.id, own.b.id) > 0 {
+					own.a, own.b = own.b, own.a
+				}
+				found[pair] = own
+			}
+			own.members += s.members
+			if len(s.own) > crowded {
+				own.more = max(own.more, len(s.own)-2)
+			}
+			for _, view := range s.targets.keys {
+				if v := l.w.views.list[view]; v.has(own.a) != v.has(own.b) {
+					own.alone.merge(*s.targets.of[view])
+				}
+			}
+		}
+	}
+	return found
+}
+
+// alike divides the resources by the pools that they are in. Those in the same pools are looked at
+// together, because where they are in many there is little else.
+func (l *lint) alike() (all []*likeResources) {
+	w := l.w
 	byPools := map[string]*likeResources{}
 	of := make([]*likeResources, len(w.resources))
 	var key []byte
@@ -268,43 +316,5 @@ func (l *lint) lookAtOverlaps() {
 	for i := range w.targets {
 		of[w.targets[i].resource].targets.at(w.view[i]).add(int32(i))
 	}
-	found := map[[2]int32]*overlap{} // by the numbers of the rules, ascending
-	for _, s := range all {
-		for pair := range s.overlaps {
-			own := found[pair]
-			if own == nil {
-				own = &overlap{a: rules[pair[0]], b: rules[pair[1]], first: s.first}
-				if strings.Compare(own.a.id, own.b.id) > 0 {
-					own.a, own.b = own.b, own.a
-				}
-				found[pair] = own
-			}
-			own.members += s.members
-			if len(s.own) > crowded {
-				own.more = max(own.more, len(s.own)-2)
-			}
-			for _, view := range s.targets.keys {
-				if v := w.views.list[view]; v.has(own.a) != v.has(own.b) {
-					own.alone.merge(*s.targets.of[view])
-				}
-			}
-		}
-	}
-	pairs := slices.SortedFunc(maps.Keys(found), func(x, y [2]int32) int { return slices.Compare(x[:], y[:]) })
-	for _, pair := range pairs {
-		own := found[pair]
-		severity := SeverityInfo
-		consequence := "a start needs a place in both"
-		if own.alone.some() {
-			severity = SeverityWarning
-			consequence = "each allows its own maximum, and there are targets that only one of them limits"
-		}
-		where := own.first
-		if own.more > 0 {
-			where += fmt.Sprintf(", where %s have pools, too", textlist.Counted(own.more, "other rule"))
-		}
-		l.addApart(findingOf(own.b, "groupSelector"), own.a.id, LintPoolsOverlapUnshared, severity, own.alone,
-			fmt.Sprintf("its pools and those of %q have %s in common, such as %s: %s", own.a.id, textlist.Counted(own.members, "resource"), where, consequence),
-			"give both rules one sharedPool with one limit, or leave it if both limits are meant")
-	}
+	return all
 }
