@@ -183,13 +183,20 @@ func (w *work) halted() halt {
 	return goesOn
 }
 
-// blockers appends the members that must end before the next run of the k-th member, which waits.
-// free is false if the halt of the execution stops that run even then. This function keeps I3.
+// blockers appends the members that must end before the next run of the k-th member, which waits,
+// each once. free is false if the halt of the execution stops that run even then. This function
+// keeps I3.
 func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free bool) {
 	m := &w.Members[k]
+	older := func(i int) bool { return w.Members[i].running() && w.Members[i].Generation != 0 && i != k }
 	for i := range w.Members {
-		if w.Members[i].running() && w.Members[i].Generation != 0 && i != k {
+		if older(i) {
 			into = append(into, i) // no run of an older generation may be in progress
+		}
+	}
+	add := func(i int) {
+		if !older(i) { // else it is there already
+			into = append(into, i)
 		}
 	}
 	if h == holding {
@@ -204,7 +211,7 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 			}
 			for i := range w.Members {
 				if w.Members[i].returning() && level[i] > level[k] {
-					into = append(into, i)
+					add(i)
 				}
 			}
 		}
@@ -214,7 +221,7 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 		// an operator has to decide
 		for i := range w.Members {
 			if w.Members[i].running() || mixed && w.Members[i].returning() {
-				into = append(into, i)
+				add(i)
 			}
 		}
 		return into, false
@@ -222,14 +229,14 @@ func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free b
 		for i := range w.Members {
 			o := &w.Members[i]
 			if o.returning() || o.Role == Post && !o.satisfied() && slices.Contains(m.Needs, o.Deployment) {
-				into = append(into, i)
+				add(i)
 			}
 		}
 		return into, true
 	}
 	for _, need := range m.Needs {
 		if i := w.member(need); i >= 0 && !w.Members[i].satisfied() && !(mixed && m.Role == Post && w.Members[i].Status == MemberRolledBack) {
-			into = append(into, i)
+			add(i)
 		}
 	}
 	return into, true

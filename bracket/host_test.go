@@ -247,8 +247,11 @@ func (h *host) checkPlan(dueAtClose bool) {
 		h.t.Errorf("what is appended to some conditions gets into others:\n%s\n%s", waits, got)
 	}
 	for _, w := range waitsOf(h.plan) {
-		for _, c := range w.On {
+		for i, c := range w.On {
 			checkCondition(h.t, c)
+			if slices.Contains(w.On[:i], c) {
+				h.t.Errorf("%v names an event twice", w)
+			}
 		}
 		if r := h.record(w.Resource); w.Reason == ReasonQueued && r.Open.includes(h.env, w.Group) {
 			h.t.Errorf("%s waits for the execution that it is part of", w.Group)

@@ -54,6 +54,20 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", r)
 			}
 		}, "the target is replaced; identity and lease stay those of the first group"},
+		{"running on: named once by who needs it", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "containerd")
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			var waits []string
+			for _, c := range h.wait("uncordon").On {
+				waits = append(waits, c.Deployment)
+			}
+			if !slices.Equal(waits, []string{"containerd", "kubelet"}) {
+				h.t.Errorf("uncordon waits for %v", waits)
+			}
+		}, "containerd runs in the older generation and is needed: that is one event"},
 		{"run ids that the state has forgotten", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")

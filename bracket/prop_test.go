@@ -319,6 +319,11 @@ func (m *machine) plans() {
 		if w.Reason.Status() != Pending || !w.Until.After(m.now) && len(w.On) == 0 {
 			fail("I11: nothing ends %+v", w)
 		}
+		for i, c := range w.On {
+			if slices.Contains(w.On[:i], c) {
+				fail("%v names an event twice", w)
+			}
+		}
 		m.out[string(w.Reason)]++
 	}
 	offered := make(map[[3]string]bool)
