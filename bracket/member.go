@@ -97,14 +97,18 @@ func checkMembers(list, id string, members []Member, declared bool) error {
 		}
 	}
 	for i, m := range members {
+		var told []string // needs at fault: several rules may name one
 		for need := range needsOf(m.Needs, m.NeedsIf) {
 			j, known := at[need]
 			switch {
+			case slices.Contains(told, need):
 			case !known:
+				told = append(told, need)
 				f.add(path(i, "needs"), CodeUnknownValue, need, "is not a member, and %q needs it: leave it to an ordinary dependency", m.Deployment)
 			case j == i:
 				// a cycle of one, reported below
 			case declared && roleOrder(m.Role) < roleOrder(members[j].Role):
+				told = append(told, need)
 				f = append(f, &RoleError{id, m.Deployment, need, orMain(m.Role), orMain(members[j].Role)})
 			}
 		}

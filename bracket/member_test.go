@@ -44,6 +44,10 @@ func TestCheck(t *testing.T) {
 		{"roles that agree", declared, []Member{pre("a"), main("b", "a"), post("c", "b", "a"), pre("d", "a")}, "", "needs within and between phases, forwards"},
 		{"unknown role, roles derived", derived, []Member{{Deployment: "a", Role: "hook"}}, "", "roles that are derived are not read"},
 		{"several faults", derived, []Member{main("a", "y"), main("b", "z"), main("c", "d"), main("d", "c")}, `"y": is not a member`, "all of them, in whatever order"},
+		{"unknown need, several times", derived, []Member{{Deployment: "a", Needs: []string{"z", "z"}, NeedsIf: []ConditionalNeed{{"z", []string{"v1"}}, {"z", []string{"v2"}}}}}, `"z": is not a member`,
+			"several rules may name one deployment: that is one fault"},
+		{"pre needs main, several times", declared, []Member{{Deployment: "a", Role: Pre, Needs: []string{"b"}, NeedsIf: []ConditionalNeed{{"b", []string{"v1"}}, {"b", []string{"v2"}}}}, main("b")}, `pre member "a" needs main member "b"`,
+			"one edge against the roles"},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -53,6 +57,9 @@ func TestCheck(t *testing.T) {
 			err := Check(Bracket{ID: "rule", Rule: row.rule, Members: row.members})
 			if row.want == "" != (err == nil) || err != nil && !strings.Contains(told(err), row.want) {
 				t.Errorf("%v, want %q", err, row.want)
+			}
+			if lines := strings.Split(told(err), "\n"); len(slices.Compact(slices.Clone(lines))) < len(lines) {
+				t.Errorf("a fault is told twice: %v", err)
 			}
 			reversed := slices.Clone(row.members)
 			slices.Reverse(reversed)
