@@ -54,6 +54,27 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", r)
 			}
 		}, "the target is replaced; identity and lease stay those of the first group"},
+		{"two pres: both keep the merge waiting", func(h *host) {
+			merging(h)
+			h.rule.MemberRoles = &MemberRoles{Pre: "deployment.name != 'os'"}
+			h.members = []Member{{Deployment: "drain", Role: Pre}, {Deployment: "snapshot", Role: Pre}, {Deployment: "os"}}
+			h.publish("snapshot", "v1", -90*24*60)
+			h.target("n1", "snapshot", "v1")
+			h.until(60, "n1", "snapshot")
+			h.next("os@v3")
+			h.step(160)
+			h.merged(false)
+			if text := h.wait("").String(); !strings.HasSuffix(text, "waits for the end of the execution on n1 or drain on n1 and snapshot on n1") {
+				h.t.Errorf("the wait is %q", text)
+			}
+			h.succeeds("drain", 161)
+			h.merged(false)
+			if text := h.wait("").String(); !strings.HasSuffix(text, "waits for the end of the execution on n1 or snapshot on n1") {
+				h.t.Errorf("once one has ended, the wait is %q", text)
+			}
+			h.succeeds("snapshot", 162)
+			h.merged(true)
+		}, "the end of one of them changes nothing, and the text must not say that it does"},
 		{"running on: named once by who needs it", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "containerd")

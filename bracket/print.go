@@ -72,11 +72,6 @@ func because(reason Reason, until time.Time, on []Condition) string {
 	if !until.IsZero() {
 		text += " until " + stamp(until)
 	}
-	or := " or "
-	switch reason {
-	case ReasonWaitsForMembers, ReasonHookWithoutVersion:
-		or = " and " // all these members must end; the version comes before the group that takes it along
-	}
 	if len(on) == 0 {
 		return text
 	}
@@ -84,7 +79,18 @@ func because(reason Reason, until time.Time, on []Condition) string {
 	for i, one := range on {
 		events[i] = one.String()
 	}
-	return text + ", waits for " + strings.Join(textlist.Few(events), or) // the list has all of them
+	text += ", waits for "
+	for i, one := range textlist.Few(events) { // the list has all of them
+		switch {
+		case i == 0:
+		case reason == ReasonHookWithoutVersion, on[i-1].Kind == OnMember && on[i].Kind == OnMember:
+			text += " and " // the version comes before the group that takes it along; all these members must end
+		default:
+			text += " or "
+		}
+		text += one
+	}
+	return text
 }
 
 // String names the event in a few words.

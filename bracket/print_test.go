@@ -115,6 +115,10 @@ func TestStringsTellAll(t *testing.T) {
 	for i := range 13 {
 		many = append(many, Condition{Kind: OnVersion, Deployment: fmt.Sprint("d", i)})
 	}
+	end, drain, snapshot := Condition{Kind: OnExecutionEnd, Resource: "n1"}, Condition{Kind: OnMember, Resource: "n1", Deployment: "drain"}, Condition{Kind: OnMember, Resource: "n1", Deployment: "snapshot"}
+	if got := (Verdict{Reason: ReasonQueued, On: []Condition{end, drain, snapshot}}).String(); !strings.HasSuffix(got, "waits for the end of the execution on n1 or drain on n1 and snapshot on n1") {
+		t.Errorf("a merge comes once both have ended: %q", got)
+	}
 	hook := Verdict{Reason: ReasonHookWithoutVersion, On: []Condition{{Kind: OnVersion, Deployment: "drain"}, {Kind: OnGroupClose, Environment: "prod"}}}
 	if got := hook.String(); !strings.HasSuffix(got, "waits for a version of drain and the next group in prod") {
 		t.Errorf("a version alone does not help, nor does a close without one: %q", got)
