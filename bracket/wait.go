@@ -35,10 +35,10 @@ func (p Plan) Waits() iter.Seq[Wait] {
 	}
 }
 
-// On returns the events that can end the wait; where it names several members, all of them must end
-// their runs. The list may be shared and must not be modified. A fleet at work has hundreds of
-// thousands of waits, and of few somebody asks, so lists are made then, from what the plan refers
-// to: see [Observation].
+// On returns the events that can end the wait; where it names several members, it takes all of them.
+// The list may be shared and must not be modified. A fleet at work has hundreds of thousands of
+// waits, and of few somebody asks, so lists are made then, from what the plan refers to: see
+// [Observation].
 func (w Wait) On() []Condition {
 	if w.of == nil {
 		return nil

@@ -75,7 +75,7 @@ type ConditionKind string
 const (
 	OnApproval    ConditionKind = "approval"    // the approval request Name is approved
 	OnObservation ConditionKind = "observation" // Target is observed
-	OnSlot        ConditionKind = "slot"        // a target of Stage is settled
+	OnSlot        ConditionKind = "slot"        // a target of Stage is settled or, where the run is stopping, failing or cancelling, ready
 	OnOperator    ConditionKind = "operator"    // a command or another desired state
 )
 
