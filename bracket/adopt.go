@@ -44,6 +44,19 @@ func (s *step) adoptOn(resource string, record *ExecutionRecord, facts []RunFact
 	v := s.view
 	fresh := s.unopened(record, resource)
 	var open *Execution
+	for _, f := range facts { // before anything is unknown: the run that opens the execution may not be the first of its runs
+		if fresh < 0 || f.Run.Group != v.latest.ID || !v.latest.firstRun(f.Run, v, fresh) {
+			continue
+		}
+		if open == nil {
+			open = v.freeze(v.latest, fresh, utc(v.now), func(deployment string) bool {
+				return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
+			})
+		}
+		if !instant.Unset(f.StartedAt) {
+			earlier(&open.StartedAt, utc(f.StartedAt))
+		}
+	}
 	for _, f := range facts {
 		known := true
 		switch run := f.Run; {
@@ -51,15 +64,6 @@ func (s *step) adoptOn(resource string, record *ExecutionRecord, facts []RunFact
 			known = record.Open.member(run.Deployment) >= 0 || run.Generation < record.Open.Generation // a merge may have dropped the member since
 		case fresh < 0 || run.Group != v.latest.ID:
 			known = s.knownGroup(run.Group)
-		case v.latest.firstRun(run, v, fresh):
-			if open == nil {
-				open = v.freeze(v.latest, fresh, utc(v.now), func(deployment string) bool {
-					return slices.ContainsFunc(facts, func(f RunFact) bool { return f.Run.Group == v.latest.ID && f.Run.Deployment == deployment })
-				})
-			}
-			if !instant.Unset(f.StartedAt) {
-				earlier(&open.StartedAt, utc(f.StartedAt))
-			}
 		default:
 			known = open != nil && open.member(run.Deployment) >= 0
 		}

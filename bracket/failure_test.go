@@ -1177,6 +1177,21 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=running")
 		}, "listed and ignored"},
+		{"a later attempt, and the first run of another member", func(h *host) {
+			h.step(60)
+			drain := h.plan.Start[0].Run
+			again, os := drain, drain
+			again.Attempt, os.Deployment = 2, "os"
+			for _, r := range []Run{again, os} {
+				h.runs[r] = &RunFact{Run: r, Status: RunRunning, StartedAt: at(60)}
+			}
+			for minute := 61; minute <= 62; minute++ {
+				if plan := h.step(minute); len(plan.Unknown) > 0 {
+					h.t.Errorf("%v", plan.Unknown)
+				}
+				h.is(StatusExecuting, "drain=waiting os=running")
+			}
+		}, "both are of the execution that the second one opens, although the first comes before it in the list"},
 		{"runs of the past are no news", func(h *host) {
 			h.finishAll(60)
 			h.publish("os", "v3", 100)
