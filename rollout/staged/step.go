@@ -16,10 +16,10 @@ type Input struct {
 	Commands []Command `json:"commands,omitempty"`
 	// Added, Leaving and Removed are changes of the fleet: targets that appeared, targets that are
 	// to be removed, and targets that disappeared. Each list is in any order, and repeating a name
-	// changes nothing. A name in several lists appeared first, then started leaving, and is gone
-	// now. A target that a cache lacks is not proved to be gone: with the option Removed at Skip,
-	// an unsettled target that left is never started, even if it is seen again, and a run whose
-	// targets have all left has succeeded.
+	// changes nothing, except that the last labels of an added target count. A name in several lists
+	// appeared first, then started leaving, and is gone now. A target that a cache lacks is not
+	// proved to be gone: with the option Removed at Skip, an unsettled target that left is never
+	// started, even if it is seen again, and a run whose targets have all left has succeeded.
 	Added   []Target `json:"added,omitempty"`
 	Leaving []string `json:"leaving,omitempty"`
 	Removed []string `json:"removed,omitempty"`
