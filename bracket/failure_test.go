@@ -1177,6 +1177,18 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=running")
 		}, "listed and ignored"},
+		{"another command under an id that was used", func(h *host) {
+			h.until(60, "n1", "drain")
+			h.order(Retry, "n1", "", 61)
+			if plan := h.step(61); len(plan.Refused) != 1 {
+				h.t.Errorf("refused %v", plan.Refused)
+			}
+			h.commands[0].Kind = Abandon
+			if plan := h.step(62); len(plan.Refused) > 0 {
+				h.t.Errorf("refused %v", plan.Refused)
+			}
+			h.is(StatusExecuting, "drain=running os=waiting")
+		}, "an id is that of one decision, which was taken"},
 		{"a later attempt, and the first run of another member", func(h *host) {
 			h.step(60)
 			drain := h.plan.Start[0].Run

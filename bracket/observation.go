@@ -174,6 +174,9 @@ const (
 // from a cache, waits for the next group: a host makes sure first that it sees the version for which
 // the command was given.
 type Command struct {
+	// ID differs from that of every other command that the observation lists, also of one for another
+	// execution. A later command of the same execution with an ID that was used before is taken for
+	// the earlier one: it is ignored, and not listed as refused.
 	ID   string      `json:"id"`
 	Kind CommandKind `json:"kind"`
 	// Group and Resource name the execution. Both are required, except that close names the group
