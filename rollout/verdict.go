@@ -193,7 +193,11 @@ func (v Verdict) String() string {
 		if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate
 			on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return c.Kind == OnOperator || c.Kind == OnVersion })
 		}
-		b.WriteString(strings.Join(v.phrases(on), or))
+		list := v.phrases(on)
+		if members, others := parted(on, OnMember); len(members) > 1 { // all of them must end, beside what else ends the wait
+			list = append(v.phrases(others), strings.Join(v.phrases(members), " and "))
+		}
+		b.WriteString(strings.Join(list, or))
 	}
 	if len(locked) > 0 {
 		gates := Verdict{Rule: v.Rule} // an override lets a version past these
@@ -201,6 +205,18 @@ func (v Verdict) String() string {
 		b.WriteString(strings.Join(gates.phrases(locked), " or "))
 	}
 	return b.String()
+}
+
+// parted divides events into those of a kind and the others.
+func parted(on []Condition, kind ConditionKind) (of, others []Condition) {
+	for _, c := range on {
+		if c.Kind == kind {
+			of = append(of, c)
+		} else {
+			others = append(others, c)
+		}
+	}
+	return of, others
 }
 
 // phrases names events, each once. The environment is added only to events that are alike but for

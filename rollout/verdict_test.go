@@ -94,6 +94,9 @@ func TestVerdictReads(t *testing.T) {
 		{"what it is queued behind has failed, and may never end by itself", rollout.Verdict{
 			Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd, Resource: "r1"}}, Data: &rollout.Data{Names: []string{"kubelet"}},
 		}, "bracket_queued (kubelet failed), waits for the end of the bracket on r1"},
+		{"a group waits for one event, or for all members that keep it from being merged", rollout.Verdict{
+			Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd, Rule: "b", Resource: "r1"}, {Kind: rollout.OnMember, Deployment: "kubelet", Resource: "r1"}, {Kind: rollout.OnMember, Deployment: "os", Resource: "r1"}},
+		}, "bracket_queued, waits for the end of the bracket on r1 or kubelet on r1 and os on r1"},
 		{"of the members of a bracket, those that an override has not let past", rollout.Verdict{
 			Reason: rollout.ReasonWindowClosed, Until: noon, Data: &rollout.Data{Names: []string{"drain", "uncordon"}},
 		}, "window_closed for drain, uncordon until 2026-03-10T12:00:00Z"},
