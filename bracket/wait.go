@@ -36,9 +36,10 @@ func (p Plan) Waits() iter.Seq[Wait] {
 }
 
 // On returns the events that can end the wait; where it names several members, it takes all of them.
-// The list may be shared and must not be modified. A fleet at work has hundreds of thousands of
-// waits, and of few somebody asks, so lists are made then, from what the plan refers to: see
-// [Observation].
+// An operator is listed only where an execution is halted, or waits for a version of a hook: a skip,
+// a retry or a close may end other waits early. The list may be shared and must not be modified. A
+// fleet at work has hundreds of thousands of waits, and of few somebody asks, so lists are made then,
+// from what the plan refers to: see [Observation].
 func (w Wait) On() []Condition {
 	if w.of == nil {
 		return nil
