@@ -248,6 +248,10 @@ func TestResultText(t *testing.T) {
 	if lines = strings.Split(result.String(), "\n"); lines[1] != "release: r0 from partition 0" || lines[11] != "release: and 2 more, of 2 other kinds" {
 		t.Errorf("got %q", lines)
 	}
+	result.Releases = []partition.Release{{ID: partition.ID{Name: "r0"}, First: true}, {ID: partition.ID{Index: 1, Name: "r1"}}} // an update is not like the first deployment that it is released with
+	if lines = strings.Split(result.String(), "\n"); lines[1] != "release: r0 from partition 0, the first deployment" || lines[2] != "release: r1 from partition 0" {
+		t.Errorf("got %q", lines)
+	}
 	for want, release := range map[string]partition.Release{
 		"c1 from partition 2":                       {ID: partition.ID{Name: "c1"}, Partition: 2},
 		"c1 from partition 0, the first deployment": {ID: partition.ID{Name: "c1"}, First: true},
