@@ -136,11 +136,11 @@ func explained(err error) error {
 	var all []error
 	for _, fault := range strictjson.Faults(err) {
 		switch around, name, _ := strings.Cut(fault.Path, "."); {
+		case fault.Code == strictjson.CodeDuplicate:
 		case fault.Path == "clusterGroupSelector":
 			fault.Hint += ": write the name of a group as clusterGroup, and its labels as matchLabels below this field"
-		case fault.Path == "clusterGroupSelector.clusterSelector" || fault.Code == strictjson.CodeUnknownField && name == around:
+		case fault.Path == "clusterGroupSelector.clusterSelector" || name == around:
 			fault.Hint = "unknown field: move what is below it one level up"
-		case fault.Code != strictjson.CodeUnknownField:
 		case slices.Contains([]string{"maxUnavailable", "clusterName", "clusterSelector", "clusterGroup", "clusterGroupSelector"}, name):
 			fault.Hint = fmt.Sprintf("unknown field; it stands beside %q", around)
 		case slices.Contains([]string{"maxUnavailablePartitions", "autoPartitionSize", "autoPartitionThreshold", "maxNew"}, fault.Path):

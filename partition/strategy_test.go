@@ -137,6 +137,7 @@ func TestIndentedTooFar(t *testing.T) {
 		{`"clusterGroupSelector": {"clusterGroup": "a"}`, `partitions[0].clusterGroupSelector.clusterGroup: unknown field; it stands beside "clusterGroupSelector"`, "of groups"},
 		{`"clusterSelector": {"clusterGroupSelector": {}}`, `partitions[0].clusterSelector.clusterGroupSelector: unknown field; it stands beside "clusterSelector"`, "the other selector"},
 		{`"clusterSelector": {"clusterSelector": {}}`, "partitions[0].clusterSelector.clusterSelector: unknown field: move what is below it one level up", "the same selector"},
+		{`"clusterSelector": {"clusterName": "a", "clusterName": "b"}`, "partitions[0].clusterSelector.clusterName: unknown field; it stands beside \"clusterSelector\"\npartitions[0].clusterSelector.clusterName: given twice", "that it is there twice is another fault, in any place"},
 		{`"clusterSelector": {"name": "a"}`, "partitions[0].clusterSelector.name: unknown field: labels stand below matchLabels", "name is a usual label"},
 		{`"clusterSelector": {"matchExpressions": [{"clusterName": "a"}]}`, "partitions[0].clusterSelector.matchExpressions[0].clusterName: unknown field", "two levels too far: it is not clear what is meant"},
 	} {
@@ -157,6 +158,10 @@ func TestOneLevelOff(t *testing.T) {
 		{`"matchLabels": {"env": "prod"}`, "partitions[0].matchLabels: unknown field; it stands below clusterSelector or clusterGroupSelector", "a selector without its name"},
 		{`"matchExpressions": []`, "partitions[0].matchExpressions: unknown field; it stands below clusterSelector or clusterGroupSelector", "the other half of one"},
 		{`"partitions": []`, "partitions[0].partitions: unknown field", "partitions have no partitions"},
+		{`"maxNew": 5, "maxNew": 6`, "partitions[0].maxNew: unknown field; it stands beside \"partitions\"\npartitions[0].maxNew: given twice", "that it is there twice is another fault, in any place"},
+		{`"matchLabels": {}, "matchLabels": {}`, "partitions[0].matchLabels: unknown field; it stands below clusterSelector or clusterGroupSelector\npartitions[0].matchLabels: given twice", "and so is it of labels"},
+		{`"clusterGroupSelector": {}, "clusterGroupSelector": {}`, "partitions[0].clusterGroupSelector: given twice", "each of them is a selector: nothing is said of the name of a group"},
+		{`"clusterGroupSelector": {"clusterSelector": {}, "clusterSelector": {}}`, "partitions[0].clusterGroupSelector.clusterSelector: unknown field: move what is below it one level up\npartitions[0].clusterGroupSelector.clusterSelector: given twice", "what is said once is not said twice"},
 	} {
 		var s partition.Strategy
 		if err := json.Unmarshal([]byte(`{"partitions": [{`+row.in+`}]}`), &s); err == nil || err.Error() != row.want {
