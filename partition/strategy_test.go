@@ -853,6 +853,9 @@ func TestWhy(t *testing.T) {
 	if text, err := json.Marshal(partition.IsPaused | partition.NotApplied); string(text) != `["not_applied","paused"]` {
 		t.Errorf("got %s, %v", text, err)
 	}
+	if text, err := partition.Why(16).MarshalJSON(); err == nil || err.Error() != "Why(16): holds bits that are none of the constants" {
+		t.Errorf("got %s, %v", text, err)
+	}
 	for text, want := range map[string]string{
 		`["paused","late"]`: `"late": must be "not_applied", "not_ready", "offline" or "paused"`,
 		`"paused"`:          `"paused": must be a list of codes`,
