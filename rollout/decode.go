@@ -79,10 +79,11 @@ func withRemedies(err error) error {
 		if strings.HasPrefix(name, "gradualRollout.waves[") {
 			fault.Hint = hintWave
 		}
-		switch name {
-		case "failureBudget.maxFailures":
+		switch {
+		case fault.Code == strictjson.CodeDuplicate: // which says nothing of the value
+		case name == "failureBudget.maxFailures":
 			fault.Hint = hintBudget
-		case "failureBudget.maxFailureRate":
+		case name == "failureBudget.maxFailureRate":
 			fault.Hint = hintFailureRate
 		}
 		list = append(list, &fault)

@@ -74,6 +74,8 @@ func TestBadRules(t *testing.T) {
 			[]string{"type rules[0].failureBudget.maxFailures: -1: must be a count from 0, without quotes, or a percentage", `type rules[1].failureBudget.maxFailures: "1": must be a count from 0`, "type rules[2].failureBudget.maxFailures: 0.5: must be a count from 0"}},
 		{"budgets that are none", policy(`{"failureBudget":{"maxFailures":"101%"}},{"failureBudget":{"maxFailures":null}}`),
 			[]string{`out_of_range rules[0].failureBudget.maxFailures: "101%": must be a count from 0, without quotes, or a percentage from "0%" to "100%"`, "required rules[1].failureBudget.maxFailures: "}},
+		{"budgets that are given twice, and are right by themselves", policy(`{"failureBudget":{"maxFailures":1,"maxFailures":2}},{"failureBudget":{"maxFailureRate":"1%","maxFailureRate":"2%","minimumSample":5}}`),
+			[]string{"duplicate rules[0].failureBudget.maxFailures: given twice", "duplicate rules[1].failureBudget.maxFailureRate: given twice"}},
 		{"a budget of everything, and one of nothing", policy(`{"failureBudget":{"maxFailures":"100%"}},{"failureBudget":{"maxFailures":0}},{"failureBudget":{"maxFailures":1000}},{"failureBudget":{"maxFailures":"0%","onJobStatuses":["failure","cancelled"],"onVerificationFailure":true,"anyEnvironment":true}}`), nil},
 		{"budgets by a rate", policy(`{"failureBudget":{"maxFailureRate":"20%","minimumSample":5}},{"failureBudget":{"maxFailures":0,"maxFailureRate":"0%","minimumSample":1}},{"failureBudget":{"maxFailureRate":"100%","minimumSample":1000000}}`), nil},
 		{"rates that cannot be read", policy(`{"failureBudget":{"maxFailureRate":"x","minimumSample":"5"}},{"failureBudget":{"maxFailureRate":-1,"minimumSample":0.5}},{"failureBudget":{"maxFailureRate":"10.5%","minimumSample":5}}`),
