@@ -824,11 +824,12 @@ func TestNextAPI(t *testing.T) {
 	}
 	var spec staged.Spec
 	err := json.Unmarshal([]byte(`{"apiVersion": "rollout.kubefleet.dev/v1alpha1", "kind": "StagedUpdateRun", "metadata": {"name": "r"}, "spec": {"placementPolicyName": "p",
-		"stagedUpdateStrategyName": "s", "resourceSnapshotName": "p-1", "suspended": true, "failurePolicy": {"maxAllowedClusterFailures": 1}, "stat": "Run"}}`), &spec)
+		"stagedUpdateStrategyName": "s", "resourceSnapshotName": "p-1", "suspended": true, "suspended": false, "failurePolicy": {"maxAllowedClusterFailures": 1}, "stat": "Run"}}`), &spec)
 	const want = `spec.placementPolicyName: unknown field: write placementName
 spec.stagedUpdateStrategyName: unknown field: write stagedRolloutStrategyName
 spec.resourceSnapshotName: unknown field: leave it out, and give the snapshot's name to Compile as the version of the fleet
 spec.suspended: unknown field: write state: Run for false; for true Initialize if the run is new, else Stop
+spec.suspended: given twice
 spec.failurePolicy: unknown field: write maxFailures and progressDeadline in the strategy
 spec.stat: unknown field; did you mean "state"?`
 	if err == nil || err.Error() != want {

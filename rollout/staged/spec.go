@@ -73,6 +73,9 @@ func (s *Spec) UnmarshalJSON(data []byte) error {
 
 // specRemedy says what to write instead of the fields of a rollout.kubefleet.dev/v1alpha1 run.
 func specRemedy(fault *strictjson.Error) {
+	if fault.Code != strictjson.CodeUnknownField { // such as the second one of a field that is given twice
+		return
+	}
 	switch fault.Path {
 	case "placementPolicyName":
 		fault.Hint = "unknown field: write placementName"
