@@ -2,6 +2,7 @@ package surge
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,11 +37,11 @@ func ParsePodCliqueSet(data []byte) (SetSpec, []Warning, error) {
 			return SetSpec{}, nil, list.err()
 		}
 		for _, fault := range strictjson.Faults(err) {
-			switch fault.Path {
-			case "replicas", "updateStrategy", "partition", "paused", "template":
+			switch {
+			case fault.Code != strictjson.CodeUnknownField: // such as the second one of a field that is given twice
+			case slices.Contains([]string{"replicas", "updateStrategy", "partition", "paused", "template"}, fault.Path):
 				fault.Hint = "unknown field: its place is below spec"
-			}
-			if strings.HasSuffix(fault.Path, "].updateStrategy.type") || strings.HasSuffix(fault.Path, "].updateStrategy.rollingUpdate") {
+			case strings.HasSuffix(fault.Path, "].updateStrategy.type") || strings.HasSuffix(fault.Path, "].updateStrategy.rollingUpdate"):
 				fault.Hint = "unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type"
 			}
 			if strings.HasPrefix(fault.Path, "spec.template.") && strings.HasSuffix(fault.Path, ".rollingUpdate.maxUnavailable") && strings.Contains(fault.Hint, "%") {

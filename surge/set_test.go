@@ -644,6 +644,10 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`unknown_field spec.template.cliques[1].nam: unknown field; did you mean "name"?`}},
 		{"a bare spec, as the flat forms are written", `{"replicas":2,"template":{"cliques":[]},"name":"x"}`, []string{
 			"unknown_field replicas: unknown field: its place is below spec", "unknown_field template: unknown field: its place is below spec", "unknown_field name: unknown field"}},
+		{"what stands at the wrong place, twice", `{"paused":true,"paused":false,"spec":{"template":{"cliques":[{"name":"a","updateStrategy":{"type":"x","type":"y"}}]}}}`, []string{
+			"unknown_field paused: unknown field: its place is below spec", "duplicate paused: given twice",
+			"unknown_field spec.template.cliques[0].updateStrategy.type: unknown field: the updateStrategy of a component holds maxUnavailable and maxSurge themselves; only spec.updateStrategy has a type",
+			"duplicate spec.template.cliques[0].updateStrategy.type: given twice"}},
 		{"another kind", `{"kind":"Deployment","spec":{}}`, []string{`unknown_value kind: "Deployment": must be "PodCliqueSet"`}},
 		{"another kind, of which nothing else counts", `{"kind":"PodClique","spec":{"roleName":"r","podSpec":{},"replicas":"2"}}`, []string{`unknown_value kind: "PodClique": must be "PodCliqueSet"`}},
 		{"several sets at once", `{"kind":"List","items":[{"kind":"PodCliqueSet"}],"metadata":{"resourceVersion":""}}`, []string{`unknown_value kind: "List": must be "PodCliqueSet": read each item of a list by itself`}},
