@@ -60,11 +60,14 @@ func newLibrary(variables []Variable, limits Limits) (*library, error) {
 	return l, nil
 }
 
-// functions lists the names of all functions and operators.
+// functions lists the names of all functions and operators that an expression can use. The library
+// has more, so that it can run what its early versions checked.
 func (l *library) functions() []string {
 	var names []string
-	for name := range l.env.Functions() {
-		names = append(names, name)
+	for name, function := range l.env.Functions() {
+		if !function.IsDeclarationDisabled() {
+			names = append(names, name)
+		}
 	}
 	return names
 }
