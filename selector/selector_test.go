@@ -303,6 +303,7 @@ func TestCompileErrors(t *testing.T) {
 		{`resource.kind.matches('^\w+$')`, 1, 25, `\w`, "r'…'", "an escape that strings do not have"},
 		{`resource.kind.matches("\d")`, 1, 24, `\d`, `r"…"`, "in the other quotes"},
 		{`resource.kind == '\é'`, 1, 19, `\é`, "r'…'", "of more than one byte"},
+		{`R'\w' = resource.kind`, 1, 7, "=", "==", "a raw string has no escapes, whatever the case of its letter"},
 		{"resource.kind == 'a", 1, 18, "'", "does not end", "a string that is not closed"},
 		{"resource.kind == '' 'a", 1, 21, "'", "does not end", "after one that is"},
 		{"resource.kind == '''a'", 1, 18, "'''", "does not end", "nor here, where three open it"},

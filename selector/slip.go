@@ -303,16 +303,11 @@ func place(text string, offset int) (line, col int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// offset is the inverse of place: it returns the byte offset of a line and column, or the length of
-// the text.
+// offset is the inverse of place: it returns the byte offset of a line and column that the text has.
 func offset(text string, line, col int) int {
 	at := 0
 	for ; line > 1; line-- {
-		next := strings.IndexByte(text[at:], '\n')
-		if next < 0 {
-			return len(text)
-		}
-		at += next + 1
+		at += strings.IndexByte(text[at:], '\n') + 1
 	}
 	for range col - 1 {
 		_, width := utf8.DecodeRuneInString(text[at:])
