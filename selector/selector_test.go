@@ -194,6 +194,7 @@ func TestNativeSubset(t *testing.T) {
 	}{
 		{"resource.kind == 'a' && 'k' in resource.metadata && !flag && weight == 1", true, "every type that is native, in a chain"},
 		{"resource.metadata.a.startsWith(resource.kind) || flag != other.flag", true, "two operands"},
+		{"resource.metadata.a.endsWith(resource.kind) || resource.name.contains(resource.kind)", true, "whatever they are asked for"},
 		{"resource.name.matches('^a')", true, "a literal regular expression"},
 		{"true", true, "a constant"},
 		{"weight in [1, 2]", true, "ints in a list"},
