@@ -554,12 +554,13 @@ func TestStoredNames(t *testing.T) {
 		of   func(*staged.Spec)
 		rule staged.Code
 		path string
+		name string
 	}{
-		{"it is part of every token", func(s *staged.Spec) { s.ID = "a\xff" }, staged.CodeRunName, "id"},
-		{"two namespaces would become one", func(s *staged.Spec) { s.Namespace = "\xff" }, staged.CodeRunName, "metadata.namespace"},
-		{"and two placements", func(s *staged.Spec) { s.PlacementName = "\xff" }, staged.CodePlacementName, "placementName"},
-		{"it is compared with the next spec", func(s *staged.Spec) { s.StagedRolloutStrategyName = "\xff" }, staged.CodeStrategyName, "stagedRolloutStrategyName"},
-		{"a uid of any form", func(s *staged.Spec) { s.ID, s.Namespace = "ü/ \x00", "ü" }, "", ""},
+		{"it is part of every token", func(s *staged.Spec) { s.ID = "a\xff" }, staged.CodeRunName, "id", `"a\xff"`},
+		{"two namespaces would become one", func(s *staged.Spec) { s.Namespace = "b\xff" }, staged.CodeRunName, "metadata.namespace", `"b\xff"`},
+		{"and two placements", func(s *staged.Spec) { s.PlacementName = "c\xff" }, staged.CodePlacementName, "placementName", `"c\xff"`},
+		{"it is compared with the next spec", func(s *staged.Spec) { s.StagedRolloutStrategyName = "d\xff" }, staged.CodeStrategyName, "stagedRolloutStrategyName", `"d\xff"`},
+		{"a uid of any form", func(s *staged.Spec) { s.ID, s.Namespace = "ü/ \x00", "ü" }, "", "", ""},
 	} {
 		spec := benchSpec()
 		row.of(&spec)
@@ -573,7 +574,7 @@ func TestStoredNames(t *testing.T) {
 			if err != nil || again.Spec() != run.Spec() {
 				t.Errorf("%s: %+v, %v", row.why, again.Spec(), err)
 			}
-		} else if len(faults) != 1 || faults[0].Code != row.rule || faults[0].Path != row.path {
+		} else if len(faults) != 1 || faults[0].Code != row.rule || faults[0].Path != row.path || faults[0].Value != row.name {
 			t.Errorf("%s: got %v", row.why, faults)
 		}
 	}
