@@ -128,6 +128,33 @@ func TestStepAllocatesTheSame(t *testing.T) {
 	}
 }
 
+// TestJoiningAllocatesTheSame: a target that joins costs what it costs in a run compiled with as
+// many, however many have joined before it.
+func TestJoiningAllocatesTheSame(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector allocates")
+	}
+	const joined = 300
+	measure := func(compiled int) float64 {
+		var names []string
+		for i := range joined + 1 {
+			names = append(names, fmt.Sprintf("c%03d", i))
+		}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{Added: staged.Append}, names[:compiled])
+		for _, name := range names[compiled:joined] {
+			s.step(staged.Input{Added: []staged.Target{{Name: name}}})
+		}
+		one := staged.Input{Added: []staged.Target{{Name: names[joined]}}}
+		if run, _ := step(t, s.run, one, s.now); run.Counts().Members != joined+1 {
+			t.Fatal(run)
+		}
+		return testing.AllocsPerRun(20, func() { step(t, s.run, one, s.now) })
+	}
+	if before, after := measure(joined), measure(1); after > before+8 {
+		t.Errorf("behind %d that joined: %.0f allocations instead of %.0f", joined-1, after, before)
+	}
+}
+
 // nameBytes is what a name takes in a run: the header of its string, and its part of the text in
 // which all names stand.
 const nameBytes = 16 + float64(len("cluster-00000000"))
