@@ -685,8 +685,9 @@ func TestDamageAtTheEnds(t *testing.T) {
 	passing := newScene(t, plain, staged.Options{}, []string{"c1", "c2", "c3"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c2"}}}).after(time.Minute).see(staged.HealthReady, "c1").run
 	// The cleanup was approved, and is over.
 	cleaning := staged.Strategy{Stages: []staged.Stage{all("only", 1)}, DeleteStage: staged.DeleteStage{BeforeStageTasks: gated.BeforeStageTasks}}
-	clean := newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1").see(staged.HealthReady, "c1").
-		step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}}})
+	clean := newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1").see(staged.HealthReady, "c1")
+	asking := clean.run // before it was
+	clean.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Stage: 1, Side: staged.Before}}})
 	removing := clean.run
 	// Two failures; told to prepare, and nothing else; refused, and held for it.
 	twice := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 2)}, MaxFailures: concurrency.Count(2)}, staged.Options{}, []string{"c1", "c2", "c3"}).see(staged.HealthFailed, "c1", "c2").run
@@ -770,6 +771,7 @@ func TestDamageAtTheEnds(t *testing.T) {
 		{"a removal that nobody approved", cleaned, `"before":"approved",`, ``},
 		{"a removal that was not needed, and is still asked for", needless, `"members":1,"states":"D"`, `"before":"requested","members":1,"states":"D"`},
 		{"a removal that was not needed, and was refused", needless, `"members":1,"states":"D"`, `"before":"rejected","members":1,"states":"D"`},
+		{"waiting for the approval of a removal that is no longer needed", asking, `"states":"w","names":["d1"]`, `"states":"D","from":"2026-03-10T08:00:00Z","names":["d1"],"ends":[0]`},
 		{"a stage that failed, of a run that did not", held, `"phase":"Updating"`, `"phase":"Failed","end":"2026-03-10T08:00:00Z"`},
 		{"timed out, and never started", passed, `"states":"dX"`, `"states":"dT"`},
 		{"skipped with somebody to update", before, `"states":"X","from":"2026-03-10T08:00:00Z","names":["c1"],"ends":[0]`, `"states":"w","names":["c1"]`},
@@ -904,6 +906,9 @@ func survivesJSON(t rapid.TB, names ...string) {
 		t.Fatal(err)
 	}
 	stored := encode(t, run)
+	if direct, err := run.MarshalJSON(); err != nil || !bytes.Equal(stored, direct) { // encoding/json would have escaped what it lacks
+		t.Fatalf("%s is written as %s, %v", stored, direct, err)
+	}
 	var again staged.Run
 	if err := json.Unmarshal(stored, &again); err != nil {
 		t.Fatal(err)
