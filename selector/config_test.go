@@ -326,9 +326,10 @@ func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
 		{"version.createdAt < timestamp('2026-01-31T09:00:00Z')", "version.createdAt", hostVars{"version.createdAt": absent{time.Time{}}}, "an instant"},
 	} {
 		for _, compile := range []func(string) (*selector.Selector, error){env.Compile, env.CompileCEL} {
-			ok, err := must(compile(row.expr)).Match(row.vars)
+			s := must(compile(row.expr))
+			ok, err := s.Match(row.vars)
 			var fault *selector.EvalError
-			if ok || !errors.As(err, &fault) || fault.Variable != row.variable || fault.Msg != row.variable+" has no value" {
+			if ok || !errors.As(err, &fault) || fault.Variable != row.variable || err.Error() != "selector: "+row.variable+" has no value, in: "+s.String() {
 				t.Errorf("%s: %v, %v: %s", row.expr, ok, err, row.why)
 			}
 		}

@@ -162,7 +162,7 @@ func TestDefectWrongGoTypeIsSilent(t *testing.T) {
 		}
 		ok, err := s.Match(hostVars{"resource.kind": 7})
 		var fault *selector.EvalError
-		if ok || !errors.As(err, &fault) || fault.Variable != "resource.kind" || fault.Msg != "resource.kind must be string, not int" {
+		if ok || !errors.As(err, &fault) || fault.Variable != "resource.kind" || err.Error() != `selector: resource.kind must be string, not int, in: resource.kind != "Node"` {
 			t.Fatal(ok, err)
 		}
 		// nor is a value right that another variable may have

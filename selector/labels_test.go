@@ -119,6 +119,11 @@ func TestLabelsValidate(t *testing.T) {
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}
+	for _, long := range []string{"a prefix of 254 characters, at most 253", "a name of 64 characters, at most 63", "the value has 64 characters, at most 63"} {
+		if !strings.Contains(err.Error(), long) {
+			t.Errorf("nothing has %s", long)
+		}
+	}
 	env := newEnv(t, selector.Limits{})
 	_, plain := l.Compile()
 	_, over := env.CompileLabels("resource.metadata", l)
