@@ -86,13 +86,20 @@ func (n *expr) remedy(id int64, msg string, sound func(*expr) bool) string {
 
 // misfit reports whether a fault of types, which msg says in plain words, is that a value does not
 // fit where it stands, though by itself it is right.
-func misfit(msg string) bool { return strings.HasPrefix(msg, "expected type") }
+func misfit(msg string) bool { return strings.HasPrefix(msg, "expected type") || walks(msg) }
+
+// walks reports whether a fault of types is that a value which is no list stands where one is
+// walked.
+func walks(msg string) bool { return strings.Contains(msg, "cannot be range of a comprehension") }
 
 // untyped says what to do about a fault of types, which msg says in plain words, that has no
 // remedy.
 func untyped(msg string) string {
 	if strings.HasPrefix(msg, "expected type 'bool'") {
 		return "a condition is needed here: compare it, as in x == 'a'"
+	}
+	if walks(msg) {
+		return "only a list is walked: a text is asked with x.contains('a'), and a map for a key by 'key' in m"
 	}
 	return "values of other types are needed here: convert with int(), double(), string() or timestamp()"
 }
