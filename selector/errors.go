@@ -116,8 +116,12 @@ type EvalError struct {
 	limit bool
 }
 
-// Error returns "selector: what is wrong, in: expression", the latter cut after 200 bytes.
+// Error returns "selector: what is wrong, in: expression", the latter cut after 200 bytes. The zero
+// [Selector], of which the error says so, has no expression.
 func (e *EvalError) Error() string {
+	if e.Expr == "" {
+		return "selector: " + e.Msg
+	}
 	return "selector: " + e.Msg + ", in: " + cut(e.Expr)
 }
 
