@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/internal/strictjson"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
@@ -194,6 +195,7 @@ func TestRules(t *testing.T) {
 		rule: staged.CodeWaitTime, path: "stages[1].afterStageTasks[0].waitTime", value: "3600"})
 	seen := map[staged.Code]bool{}
 	whys := map[string]bool{}
+	said := ""
 	for _, r := range rows {
 		if key := r.why + r.strategy + r.run + r.options; r.why == "" || whys[key] {
 			t.Fatalf("a row without reason, or twice: %+v", r)
@@ -231,7 +233,9 @@ func TestRules(t *testing.T) {
 		if len(faults) == 0 || len(faults) > 1 != r.more || faults[0].Code != r.rule || faults[0].Path != r.path || r.value != "" && faults[0].Value != r.value || faults[0].Hint == "" {
 			t.Errorf("%s: got %+v, want one fault of rule %s at %s", r.why, err, r.rule, r.path)
 		}
+		said += refusal(r.why, err)
 	}
+	golden.Check(t, "rules.txt", said)
 	for _, rule := range everyCode() {
 		if !seen[rule] {
 			t.Errorf("no row violates %s", rule)
@@ -426,6 +430,7 @@ func TestChoicesOfOptions(t *testing.T) {
 // TestStepRefuses: what no run can make sense of is an error that changes nothing.
 func TestStepRefuses(t *testing.T) {
 	run := compileBench(t, 1000, concurrency.Count(1))
+	said := ""
 	for _, c := range []struct {
 		in   staged.Input
 		now  time.Time
@@ -461,7 +466,10 @@ func TestStepRefuses(t *testing.T) {
 		if next != run || len(result.Actions) > 0 || len(faults) != 1 || faults[0].Code != c.rule || faults[0].Path != c.path {
 			t.Errorf("%+v: %v", c.in, err)
 		}
+		in, _ := json.Marshal(c.in)
+		said += refusal(string(in), err)
 	}
+	golden.Check(t, "steps.txt", said)
 	for now, want := range map[time.Time]string{
 		{}: "now: must be set to the present instant", // as every package says of a clock that was never set
 		time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC): "now: 2262-01-01T00:00:00Z: must be within the years 1970 and 2261",
