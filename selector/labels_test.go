@@ -119,9 +119,10 @@ func TestLabelsValidate(t *testing.T) {
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}
-	for _, long := range []string{"a prefix of 254 characters, at most 253", "a name of 64 characters, at most 63", "the value has 64 characters, at most 63"} {
-		if !strings.Contains(err.Error(), long) {
-			t.Errorf("nothing has %s", long)
+	for _, said := range []string{"a prefix of 254 characters, at most 253", "a name of 64 characters, at most 63", "the value has 64 characters, at most 63",
+		"[1].values: must not be empty for In\n", "[2].values: must not be empty for NotIn\n", "[3].values: must be empty for Exists\n", "[4].values: must be empty for DoesNotExist\n"} {
+		if !strings.Contains(err.Error(), said) {
+			t.Errorf("no fault says %q", said)
 		}
 	}
 	env := newEnv(t, selector.Limits{})
