@@ -14,6 +14,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
 	"github.com/tranche-dev/tranche/selector"
@@ -43,6 +44,7 @@ func faultsOf(err error) (list []string) {
 // TestDecode: a rolloutStrategy decodes as it is, and what does not is refused with all faults and
 // their paths.
 func TestDecode(t *testing.T) {
+	said := ""
 	for _, row := range []struct {
 		in, why string
 		want    []string
@@ -80,7 +82,11 @@ func TestDecode(t *testing.T) {
 		if err != nil && (s.MaxNew == nil || *s.MaxNew != 7) {
 			t.Errorf("%s: a refused document changed the strategy", row.in)
 		}
+		if err != nil {
+			said += fmt.Sprintf("%s\n\t%s\n", row.in, strings.ReplaceAll(err.Error(), "\n", "\n\t"))
+		}
 	}
+	golden.Check(t, "decode.txt", said)
 	if err := (&partition.Strategy{}).UnmarshalJSON([]byte(`{`)); err == nil {
 		t.Error("a broken document is accepted")
 	}
@@ -262,6 +268,7 @@ func TestBadInput(t *testing.T) {
 		return partition.Strategy{Partitions: []partition.Definition{{ClusterSelector: &selector.LabelSelector{}}, d}}
 	}
 	near := &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "e", Operator: "Near"}, {Key: "f", Operator: selector.In}}}
+	said := ""
 	for _, row := range []struct {
 		why                 string
 		strategy            partition.Strategy
@@ -332,6 +339,9 @@ func TestBadInput(t *testing.T) {
 			if got := faultsOf(err); !slices.Equal(got, want) {
 				t.Errorf("%s, %s: got %q, want %q", row.why, mode, got, want)
 			}
+			if err != nil {
+				said += fmt.Sprintf("%s, %s\n\t%s\n", row.why, mode, strings.ReplaceAll(err.Error(), "\n", "\n\t"))
+			}
 			if mode == partition.FleetController {
 				if len(plan.Warnings) > 0 {
 					t.Errorf("%s: warnings of a mode that has none: %v", row.why, plan.Warnings)
@@ -353,6 +363,7 @@ func TestBadInput(t *testing.T) {
 			}
 		}
 	}
+	golden.Check(t, "faults.txt", said)
 }
 
 // TestLimitWarnings: a limit that does something else than it says is told, and none that does
@@ -857,12 +868,13 @@ func TestWhy(t *testing.T) {
 		t.Errorf("got %s, %v", text, err)
 	}
 	for text, want := range map[string]string{
-		`["paused","late"]`: `"late": must be "not_applied", "not_ready", "offline" or "paused"`,
-		`"paused"`:          `"paused": must be a list of codes`,
-		`[1]`:               `[1]: must be a list of codes`,
+		`["paused","late"]`: `value "late": must be "not_applied", "not_ready", "offline" or "paused"`,
+		`"paused"`:          `type "paused": must be a list of codes`,
+		`[1]`:               `type [1]: must be a list of codes`,
 	} {
 		back := partition.NotReady
-		if err := json.Unmarshal([]byte(text), &back); err == nil || err.Error() != want || back != partition.NotReady {
+		var fault *partition.FieldError
+		if err := json.Unmarshal([]byte(text), &back); !errors.As(err, &fault) || string(fault.Code)+" "+err.Error() != want || back != partition.NotReady {
 			t.Errorf("%s is read as %s, %v, want %s", text, back, err, want)
 		}
 	}
