@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
+	"github.com/tranche-dev/tranche/internal/golden"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
@@ -718,6 +719,7 @@ func TestOCM(t *testing.T) {
 	})
 	t.Run("faults", func(t *testing.T) {
 		config := staged.OCMConfig{MaxFailures: concurrency.Percent(101), ProgressDeadline: "1d", MinSuccessTime: "None", MandatoryDecisionGroups: []staged.MandatoryGroup{{GroupName: "z"}}}
+		said := ""
 		for _, c := range []struct {
 			strategy staged.OCMStrategy
 			groups   []staged.DecisionGroup
@@ -730,10 +732,15 @@ func TestOCM(t *testing.T) {
 			{staged.OCMStrategy{Type: staged.OCMProgressive, Progressive: &staged.OCMConfig{ProgressDeadline: "0s"}}, nil, []staged.Code{staged.CodeDuration}},
 			{staged.OCMStrategy{}, []staged.DecisionGroup{{Clusters: []string{"a", ""}}, {Clusters: []string{"a"}}}, []staged.Code{staged.CodeDecisionGroup, staged.CodeDecisionGroup}},
 		} {
-			if _, _, err := staged.FromOCM(c.strategy, c.groups); !slices.Equal(rules(err), c.want) {
+			_, _, err := staged.FromOCM(c.strategy, c.groups)
+			if !slices.Equal(rules(err), c.want) {
 				t.Errorf("%+v: %v", c.strategy, err)
+				continue
 			}
+			in, _ := json.Marshal(c.strategy)
+			said += refusal(string(in), err)
 		}
+		golden.Check(t, "ocm.txt", said)
 		// What is told to write instead is accepted, and what is wrong is told, whichever field it is.
 		for _, c := range []struct{ deadline, soak, want string }{
 			{"none", "", `progressive.progressDeadline: "none": write None, with a capital N, where no limit is meant`},

@@ -226,8 +226,9 @@ func TestRegressionsBehind(t *testing.T) {
 	s := newScene(t, staged.Strategy{Stages: []staged.Stage{first, second}}, staged.Options{}, []string{"a1", "a2", "b1"})
 	s.see(staged.HealthReady, "a1").see(staged.HealthFailing, "a1").see(staged.HealthReady, "a2").see(staged.HealthReady, "b1").see(staged.HealthFailing, "b1").after(time.Hour).step(staged.Input{})
 	s.want(staged.PhaseWaiting, "a1 done regressed (unhealthy), a2 done, b1 done regressed (unhealthy)")
-	if v, ok := s.run.Waits(); !ok || v.Reason != staged.ReasonRegression || !slices.Equal(v.Data.Names, []string{"b1"}) || v.Data.Total != 1 {
-		t.Errorf("got %s", v)
+	if v, ok := s.run.Waits(); !ok || v.Reason != staged.ReasonRegression || !slices.Equal(v.Data.Names, []string{"b1"}) || v.Data.Total != 1 ||
+		!slices.Contains(v.On, staged.Condition{Kind: staged.OnObservation, Stage: 1, Target: "b1"}) {
+		t.Errorf("got %s, on %+v", v, v.On)
 	}
 	if s.see(staged.HealthReady, "b1"); s.run.Phase() != staged.PhaseSucceeded {
 		t.Error(s.run)
