@@ -172,7 +172,7 @@ func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, e
 	deadline := ocmDuration(&list, field+".progressDeadline", config.ProgressDeadline)
 	soak := ocmDuration(&list, field+".minSuccessTime", config.MinSuccessTime)
 	if soak == None() {
-		list.add(CodeDuration, field+".minSuccessTime", "None", "must be a duration, or 0")
+		list.add(CodeDuration, field+".minSuccessTime", strconv.Quote("None"), "must be a duration, or 0")
 	}
 	limit(&list, CodeMaxFailures, field+".maxFailures", config.MaxFailures, 0)
 	if most := config.MaxConcurrency; !most.IsZero() && most.Value() == 0 { // a client written in Go stores it where its user sets none
