@@ -135,3 +135,15 @@ func TestTexts(t *testing.T) {
 	}
 	golden.Check(t, "texts.txt", text.String())
 }
+
+// TestCountsText: every number is said once, and by its own name.
+func TestCountsText(t *testing.T) {
+	counts := staged.Counts{Members: 45, Waiting: 1, Starting: 2, Updating: 3, Soaking: 4, Done: 5, Failed: 6, TimedOut: 7, Skipped: 8, Removed: 9, Regressed: 10, Stuck: 11}
+	const want = "1 waiting, 2 starting, 3 updating, 4 soaking, 5 done, 6 failed, 7 timed out, 8 skipped, 9 removed, 10 regressed, 11 stuck"
+	if got := counts.String(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := (staged.Counts{}).String(); got != "" {
+		t.Errorf("nothing is said as %s", got)
+	}
+}
