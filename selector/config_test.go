@@ -347,6 +347,17 @@ func TestNoValueIsNoneWhateverComesWithIt(t *testing.T) {
 			}
 		}
 	}
+	set := env.NewValues() // a bool that is false has a value
+	if err := set.Set("flag", false); err != nil {
+		t.Fatal(err)
+	}
+	for _, compile := range []func(string) (*selector.Selector, error){env.Compile, env.CompileCEL} {
+		for expr, want := range map[string]bool{"flag": false, "!flag": true, "flag == false": true} {
+			if ok, err := must(compile(expr)).Match(set); ok != want || err != nil {
+				t.Errorf("%s, where it is false: %v, %v", expr, ok, err)
+			}
+		}
+	}
 	index := selector.NewIndex("resource.kind", "resource.metadata")
 	for i, vars := range []selector.Vars{textMap{}, selector.LabelMap{"a": "b"}} {
 		if err := index.Put(i, vars); err != nil {

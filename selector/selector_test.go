@@ -317,6 +317,7 @@ func TestCompileErrors(t *testing.T) {
 		{"flag ? 1 : 'a'", 1, 6, "there is no bool ? int : string", "x and y have the same type", "a choice of two types"},
 		{"resource.kind.startsWith(1)", 1, 15, "string.startsWith(int)", "x.startsWith('…')", "a number is no prefix"},
 		{"flag // AND\n= flag", 2, 1, "=", "==", "a comment ends with its line"},
+		{"tags.exists(x, x == 'a') = flag", 1, 26, "=", "==", "a comma in brackets is no slip"},
 		{"(flag), flag", 1, 7, ",", "join two with && or ||", "what is in brackets before the comma has ended"},
 		{"resource.metadata.'", 1, 18, ".'", "in brackets: m['key']", "even if the quotes end nowhere"},
 		{"flag flag // AND", 1, 6, "", "join two", "a comment may end the text"},
