@@ -99,3 +99,15 @@ func TestObservations(t *testing.T) {
 		}
 	}
 }
+
+// TestStaleTokenOfALaterStage: the event of a stale observation names the stage of its target.
+func TestStaleTokenOfALaterStage(t *testing.T) {
+	stages := []staged.Stage{{Name: "a", Targets: []string{"c1"}}, {Name: "b", Targets: []string{"c2"}}}
+	s := newScene(t, staged.Strategy{Stages: stages}, staged.Options{}, []string{"c1", "c2"})
+	of := s.result.Actions[0].Token // of c1
+	s.see(staged.HealthReady, "c1").step(staged.Input{Observations: []staged.Observation{{Target: "c2", Token: of, Health: staged.HealthReady}}})
+	want := staged.Event{Kind: staged.EventObservationIgnored, Stage: 1, Target: "c2", Reason: staged.ReasonStaleToken}
+	if len(s.result.Events) != 1 || s.result.Events[0] != want {
+		t.Errorf("got %+v", s.result.Events)
+	}
+}
