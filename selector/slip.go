@@ -303,7 +303,8 @@ func place(text string, offset int) (line, col int) {
 	return strings.Count(before, "\n") + 1, utf8.RuneCountInString(before[start:]) + 1
 }
 
-// offset is the inverse of place: it returns the byte offset of a line and column that the text has.
+// offset is the inverse of place: it returns the byte offset of a line and column, which the text
+// has.
 func offset(text string, line, col int) int {
 	at := 0
 	for ; line > 1; line-- {
