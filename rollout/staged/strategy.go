@@ -114,7 +114,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 		MaxFailures padded `json:"maxFailures"`
 	}
 	if o.spec != nil {
-		list = append(list, strictjson.Parts(decodeFaults(o.base, strictjson.Unmarshal(o.spec, &decoded)))...)
+		list = append(list, strictjson.Parts(decodeFaults(o.base, remedied(strictjson.Unmarshal(o.spec, &decoded), strategyRemedy)))...)
 	}
 	if err := list.err(); err != nil {
 		return err
@@ -123,6 +123,14 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
 	s.Name, s.Namespace, s.within = o.name, o.namespace, o.base
 	return nil
+}
+
+// strategyRemedy says so where a task stands after the removals, instead of offering the field for
+// tasks before them.
+func strategyRemedy(fault *strictjson.Error) {
+	if fault.Code == strictjson.CodeUnknownField && fault.Path == "deleteStage.afterStageTasks" {
+		fault.Hint = "unknown field: nothing comes after the removals, so leave it out"
+	}
 }
 
 // UnmarshalJSON reads one entry of stages, as strictly as the strategy. Paths begin at the stage if
