@@ -194,25 +194,31 @@ func (r *Run) waits(v *Verdict) {
 		}
 		if r.blocked(k) {
 			reason(ReasonRegression)
-			first, all := k, &s.tally
-			if r.plan.options.VerifyDone == Always {
-				first, all = 0, &r.all
+			r.regressions(v, k)
+		}
+	}
+}
+
+// regressions fills in which regressed targets keep stage k from being closed: the first of them, and
+// how many there are.
+func (r *Run) regressions(v *Verdict, k int) {
+	first, all := k, &r.stage(k).tally
+	if r.plan.options.VerifyDone == Always {
+		first, all = 0, &r.all
+	}
+	v.Data.Total = all.regressions()
+	v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
+	for j, s := range r.having((*tally).regressions, first, k+1) {
+		before := len(v.Data.Names)
+		full := v.names(s, isRegressed)
+		for _, name := range v.Data.Names[before:] {
+			if at, _ := r.find(name); int(at.stage) != j && !r.stillHome(int(at.stage), int(at.member)) {
+				continue // what is observed now is another target
 			}
-			v.Data.Total = all.regressions()
-			v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "skip"})
-			for j, s := range r.having((*tally).regressions, first, k+1) {
-				before := len(v.Data.Names)
-				full := v.names(s, isRegressed)
-				for _, name := range v.Data.Names[before:] {
-					if at, _ := r.find(name); int(at.stage) != j && !r.stillHome(int(at.stage), int(at.member)) {
-						continue // what is observed now is another target
-					}
-					v.On = append(v.On, Condition{Kind: OnObservation, Stage: j, Target: name})
-				}
-				if full {
-					break
-				}
-			}
+			v.On = append(v.On, Condition{Kind: OnObservation, Stage: j, Target: name})
+		}
+		if full {
+			break
 		}
 	}
 }

@@ -92,8 +92,9 @@ type Condition struct {
 func (v Verdict) String() string {
 	var b strings.Builder
 	b.WriteString(textlist.Name(v.Reason))
-	code, until := v.Reason, "until"
+	until := "until"
 	if d := v.Data; d != nil {
+		code := v.Reason
 		if d.Behind != "" {
 			fmt.Fprintf(&b, " %d: %s", d.Stage, textlist.Name(d.Behind))
 			code = d.Behind
@@ -101,37 +102,14 @@ func (v Verdict) String() string {
 		if d.Detail != "" {
 			fmt.Fprintf(&b, " (%s)", textlist.Name(d.Detail))
 		}
-		if code == ReasonStopped || code == ReasonFailing || code == ReasonCancelling {
-			until = "settling until"
-		}
-		switch {
-		case code == ReasonSlot:
-			fmt.Fprintf(&b, ", %d of %d in progress", d.Total, d.Allowed)
-		case d.Detail == "budget":
-			fmt.Fprintf(&b, ", %d of at most %d failed", d.Total, d.Allowed)
-		case code == ReasonInProgress:
-			fmt.Fprintf(&b, " since %s", d.Since.Format(time.RFC3339))
-			if d.Stuck {
-				b.WriteString(", stuck")
-			}
-			if d.Detail != Soaking.String() {
-				until = "times out at"
-			}
-		case code == ReasonApproval || code == ReasonWait:
-			if code == ReasonApproval && !v.Until.IsZero() {
-				b.WriteString(" and wait")
-			}
-			if len(d.Names) > 0 {
-				b.WriteString(" and regression")
-			}
-		}
-		if len(d.Names) > 0 {
-			fmt.Fprintf(&b, ": %s", strings.Join(textlist.Names(d.Names), ", "))
-			if more := d.Total - len(d.Names); more > 0 {
-				fmt.Fprintf(&b, " and %d more", more)
-			}
-		}
+		b.WriteString(d.about(code, !v.Until.IsZero()))
 		b.WriteString(d.Decision.shown())
+		switch {
+		case code == ReasonStopped || code == ReasonFailing || code == ReasonCancelling:
+			until = "settling until"
+		case code == ReasonInProgress && d.Detail != Soaking.String():
+			until = "times out at"
+		}
 	}
 	if !v.Until.IsZero() {
 		fmt.Fprintf(&b, ", %s %s", until, v.Until.Format(time.RFC3339))
@@ -149,6 +127,36 @@ func (v Verdict) String() string {
 			b.WriteString(" or ")
 		}
 		b.WriteString(on.String())
+	}
+	return b.String()
+}
+
+// about says what a reason is about, beside the detail. timed reports whether time ends it, too.
+func (d *Data) about(code Reason, timed bool) string {
+	var b strings.Builder
+	switch {
+	case code == ReasonSlot:
+		fmt.Fprintf(&b, ", %d of %d in progress", d.Total, d.Allowed)
+	case d.Detail == "budget":
+		fmt.Fprintf(&b, ", %d of at most %d failed", d.Total, d.Allowed)
+	case code == ReasonInProgress:
+		fmt.Fprintf(&b, " since %s", d.Since.Format(time.RFC3339))
+		if d.Stuck {
+			b.WriteString(", stuck")
+		}
+	case code == ReasonApproval || code == ReasonWait:
+		if code == ReasonApproval && timed {
+			b.WriteString(" and wait")
+		}
+		if len(d.Names) > 0 {
+			b.WriteString(" and regression")
+		}
+	}
+	if len(d.Names) > 0 {
+		fmt.Fprintf(&b, ": %s", strings.Join(textlist.Names(d.Names), ", "))
+		if more := d.Total - len(d.Names); more > 0 {
+			fmt.Fprintf(&b, " and %d more", more)
+		}
 	}
 	return b.String()
 }
