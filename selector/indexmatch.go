@@ -175,7 +175,7 @@ func (x *Index) postingsOf(c condition, candidates int) ([]*posting, bool) {
 	if !x.knows(c.field) {
 		return nil, false
 	}
-	if c.hold == nil {
+	if c.values != nil {
 		found := x.holding(c)
 		return found, len(found) <= cursors
 	}
@@ -184,6 +184,12 @@ func (x *Index) postingsOf(c condition, candidates int) ([]*posting, bool) {
 		return nil, true
 	}
 	numbers := x.holders[at].postings
+	if c.hold == nil { // a key may have a value for each element, so they are counted first
+		if len(numbers) > cursors {
+			return nil, false
+		}
+		return x.holding(c), true
+	}
 	if len(numbers) > candidates/fewer+cursors {
 		return nil, false
 	}

@@ -82,16 +82,26 @@ func DefaultSchema() Schema {
 // nothing else is DefaultSchema().Only("resource"). A name that selects no variable is a
 // *[FieldError]; all of them are reported, joined.
 func (s Schema) Only(names ...string) (Schema, error) {
+	selects := make(map[string]bool, len(names)) // whether a name selects a variable
+	for _, name := range names {
+		selects[name] = false
+	}
 	var kept Schema
-	var f faults
-	for i, name := range names {
-		if !slices.ContainsFunc(s, func(v Variable) bool { return v.within(name) }) {
-			f.add(fmt.Sprintf("names[%d]", i), CodeUnknownValue, name, "no variable has this name or lies below it")
+	for _, v := range s {
+		selected := false
+		for name := range v.around {
+			if _, given := selects[name]; given {
+				selects[name], selected = true, true
+			}
+		}
+		if selected {
+			kept = append(kept, v)
 		}
 	}
-	for _, v := range s {
-		if slices.ContainsFunc(names, v.within) {
-			kept = append(kept, v)
+	var f faults
+	for i, name := range names {
+		if !selects[name] {
+			f.add(fmt.Sprintf("names[%d]", i), CodeUnknownValue, name, "no variable has this name or lies below it")
 		}
 	}
 	if err := f.err(); err != nil {
@@ -100,9 +110,14 @@ func (s Schema) Only(names ...string) (Schema, error) {
 	return kept, nil
 }
 
-// within reports whether the variable has the name or lies below it.
-func (v Variable) within(name string) bool {
-	return v.Name == name || strings.HasPrefix(v.Name, name+".")
+// around yields the names below which the variable lies, and its own.
+func (v Variable) around(yield func(name string) bool) {
+	for end := range len(v.Name) {
+		if v.Name[end] == '.' && !yield(v.Name[:end]) {
+			return
+		}
+	}
+	yield(v.Name)
 }
 
 // Words that no part of a name can be, because CEL gives them another meaning or reserves them, and
@@ -142,9 +157,9 @@ func (s Schema) Validate() error {
 		first[v.Name] = i
 	}
 	for i, v := range s {
-		for end, r := range v.Name {
-			if j, inside := first[v.Name[:end]]; inside && r == '.' {
-				f.add(at(i, "name"), CodeConflict, v.Name, "lies inside the variable %q of schema[%d]", v.Name[:end], j)
+		for name := range v.around {
+			if j, inside := first[name]; inside && len(name) < len(v.Name) {
+				f.add(at(i, "name"), CodeConflict, v.Name, "lies inside the variable %q of schema[%d]", name, j)
 			}
 		}
 	}
