@@ -109,7 +109,8 @@ func (l *zones) zone(name Zone) (*zone, error) {
 
 // Intersect returns a calendar that is open where all the given calendars are, as when several
 // policies apply. Its horizon is the longest of theirs. Without arguments the calendar is always
-// open.
+// open. A search asks each of the calendars wherever one of them may change, so its cost grows with
+// their number times the number of their windows: intersect tens of them, not thousands.
 func Intersect(calendars ...Calendar) Calendar {
 	var c Calendar
 	for _, one := range calendars {
@@ -259,6 +260,10 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 // searches end before.
 const patience = 32
 
+// glances is how many rules a lap looks at in the time in which the cursor asks one. So laps cost no
+// more than what lies between them, however many rules there are.
+const glances = 16
+
 // fit is NextFit, which looks at so many stretches before it asks what repeats itself. It also
 // returns how many it has looked at in all.
 func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
@@ -267,7 +272,7 @@ func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, look
 	at, limit := later(t.UTC(), first()), c.limit(t)
 	var period int64
 	l := lap{to: at.Unix()} // over
-	again := soon           // when to ask for a lap, in stretches: near a change of the clock there is none
+	again, due := soon, 0   // when to ask for a lap, in stretches and in steps: near a change of the clock there is none
 	u = at
 	for running := false; at.Before(never()) && (running || at.Before(limit)); looked++ {
 		open, until, err := k.at(at)
@@ -285,7 +290,9 @@ func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, look
 		}
 		if period > 0 && !open {
 			if looked >= again && at.Unix() >= l.to {
-				l, again = c.lap(at, limit), looked+soon
+				if steps := k.steps(); steps >= due {
+					l, again, due = c.lap(at, limit), looked+soon, steps+len(k.states)/glances
+				}
 			}
 			until = later(until, l.skip(at, period))
 		}

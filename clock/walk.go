@@ -116,6 +116,7 @@ type progress struct {
 	over  time.Time // end of what is known to be covered
 	known int       // states[:known] is a heap with the answer that ends first on top; the others have ended or were never asked, and the one that ended last comes first
 	turn  int       // instants since all rules were asked
+	steps int       // answers that were asked for or dropped so far
 }
 
 // state is the last answer of one rule, which holds until until.
@@ -156,6 +157,15 @@ func (k *cursor) rewind() {
 			k.states[p.first+rule] = state{rule: rule}
 		}
 	}
+}
+
+// steps returns how much has been done so far.
+func (k *cursor) steps() int {
+	steps := 0
+	for i := range k.groups {
+		steps += k.groups[i].steps
+	}
+	return steps
 }
 
 // at reports whether the calendar is open at t, and until when this certainly stays so: an instant
@@ -201,6 +211,7 @@ func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time
 		p.turn = 0
 	}
 	ask := func(s *state) error {
+		p.steps++
 		inside, until, err := p.rules[s.rule].at(t)
 		if err != nil {
 			return err
@@ -216,6 +227,7 @@ func (p *progress) at(t time.Time, states []state) (inside bool, until time.Time
 				return false, t, err
 			}
 		} else {
+			p.steps++
 			p.known--
 			states[0], states[p.known] = states[p.known], states[0]
 		}
