@@ -88,23 +88,47 @@ func (p Plan) NextAfter(state State, runs []Run) time.Time {
 // them.
 type offers struct {
 	starts []Start
-	set    map[Run]bool // made when a search by resource finds nothing
+	last   string       // the resource that was asked about last, if it has many starts
+	own    map[Run]bool // its starts
+	set    map[Run]bool // all starts, made when a search by resource finds nothing
 }
+
+// glance is how many starts of one resource are looked at for each run.
+const glance = 16
 
 func (o *offers) has(run Run) bool {
 	at, _ := slices.BinarySearchFunc(o.starts, run.Resource, func(s Start, r string) int { return strings.Compare(s.Run.Resource, r) })
-	for ; at < len(o.starts) && o.starts[at].Run.Resource == run.Resource; at++ {
-		if o.starts[at].Run == run {
+	own := o.starts[at:]
+	for k := 0; k < len(own) && own[k].Run.Resource == run.Resource; k++ {
+		if k == glance {
+			if o.own == nil || o.last != run.Resource {
+				other := slices.IndexFunc(own, func(s Start) bool { return s.Run.Resource != run.Resource })
+				if other < 0 {
+					other = len(own)
+				}
+				o.last, o.own = run.Resource, runSet(own[:other])
+			}
+			if o.own[run] {
+				return true
+			}
+			break
+		}
+		if own[k].Run == run {
 			return true
 		}
 	}
 	if o.set == nil {
-		o.set = make(map[Run]bool, len(o.starts))
-		for i := range o.starts {
-			o.set[o.starts[i].Run] = true
-		}
+		o.set = runSet(o.starts)
 	}
 	return o.set[run]
+}
+
+func runSet(starts []Start) map[Run]bool {
+	set := make(map[Run]bool, len(starts))
+	for i := range starts {
+		set[starts[i].Run] = true
+	}
+	return set
 }
 
 // openFor returns the execution that a run belongs to and a copy of its record. The execution is

@@ -68,6 +68,24 @@ func TestCostOfMany(t *testing.T) {
 				return done + 1
 			}
 		}},
+		{"members that all start on one resource: none is compared with each of the others, neither for its role nor for its generation nor to find what was offered", 500, 30, func(n int) func() int {
+			var o Observation
+			var targets TargetList
+			for i := range n {
+				d := fmt.Sprintf("d%05d", i)
+				o.Members = append(o.Members, Member{Deployment: d})
+				o.Versions = append(o.Versions, Version{Deployment: d, ID: "v1", CreatedAt: day0, EligibleAt: day0})
+				targets = append(targets, Target{Resource: "n1", Deployment: d})
+			}
+			o.Targets = targets
+			return func() int {
+				state, plan := step(NewState("rule", "prod"), o)
+				if _, err := plan.Commit(state, plan.runs(), now); err != nil {
+					t.Fatal(err)
+				}
+				return len(plan.Start)
+			}
+		}},
 		{"versions with a group each, closed by one late step", 1000, 30, func(n int) func() int {
 			o := Observation{Members: []Member{{Deployment: "d"}}, Targets: TargetList{{Resource: "n1", Deployment: "d"}}}
 			for i := range n {

@@ -189,9 +189,11 @@ func (w *work) halted() halt {
 func (w *work) blockers(k int, h halt, level []int, into []int) (_ []int, free bool) {
 	m := &w.Members[k]
 	older := func(i int) bool { return w.Members[i].running() && w.Members[i].Generation != 0 && i != k }
-	for i := range w.Members {
-		if older(i) {
-			into = append(into, i) // no run of an older generation may be in progress
+	if w.Generation > 1 { // in the first generation there is none
+		for i := range w.Members {
+			if older(i) {
+				into = append(into, i) // no run of an older generation may be in progress
+			}
 		}
 	}
 	add := func(i int) {

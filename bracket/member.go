@@ -142,7 +142,10 @@ func orMain(r Role) Role {
 	return r
 }
 
-// roleOrder returns the phase in which a role runs.
+// phases is how many phases an execution has.
+const phases = 3
+
+// roleOrder returns the phase in which a role runs, from 0 to phases-1.
 func roleOrder(r Role) int {
 	switch r {
 	case Pre:
@@ -288,14 +291,16 @@ func frozenMembers(members []Member, declared bool, hasTarget func(string) bool)
 	if !declared {
 		deriveRoles(frozen)
 	}
+	var before [phases][]string // by role: the members of the roles before it
+	for i := range frozen {
+		for later := roleOrder(frozen[i].Role) + 1; later < phases; later++ {
+			before[later] = append(before[later], frozen[i].Deployment)
+		}
+	}
 	for i := range frozen {
 		m := &frozen[i]
 		m.Needs = slices.DeleteFunc(m.Needs, func(need string) bool { return !hasTarget(need) })
-		for _, other := range frozen {
-			if roleOrder(other.Role) < roleOrder(m.Role) {
-				m.Needs = append(m.Needs, other.Deployment)
-			}
-		}
+		m.Needs = append(m.Needs, before[roleOrder(m.Role)]...)
 		slices.Sort(m.Needs)
 		m.Needs = slices.Compact(m.Needs)
 		slices.SortFunc(m.NeedsIf, func(a, b ConditionalNeed) int { // several rules may name one deployment: I8
