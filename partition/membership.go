@@ -18,6 +18,7 @@ type matcher struct {
 	grouped    bool                // some partition is filed under its groups
 	checked    bool                // some partition has criteria about groups and is filed under something else
 	byGroup    map[string][]uint32 // partitions with criteria about groups by clusterGroup, ascending; empty for those without one
+	byLabel    map[label][]uint32  // but those without one whose selector needs a label, ascending
 	groups     map[string]map[string]string
 	known      textTable              // names of groups
 	byKnown    []*groupIndex          // filled when a group is first seen
@@ -97,7 +98,11 @@ func (m *matcher) file(p uint32, d *Definition, c criteria, term *selector.Term,
 		if m.byGroup == nil {
 			m.byGroup = map[string][]uint32{}
 		}
-		m.byGroup[d.ClusterGroup] = append(m.byGroup[d.ClusterGroup], p)
+		if need, ok := needed(d, c.groups); ok {
+			m.fileLabel(p, need)
+		} else {
+			m.byGroup[d.ClusterGroup] = append(m.byGroup[d.ClusterGroup], p)
+		}
 	}
 	switch {
 	case d.ClusterName != "":
@@ -124,6 +129,40 @@ func (m *matcher) file(p uint32, d *Definition, c criteria, term *selector.Term,
 		}
 	}
 	return entries
+}
+
+// label is one that a group may have: a value of a key, or the key with any value.
+type label struct {
+	key, value string
+	any        bool
+}
+
+// needed returns the condition on a label with the fewest values that a group must fulfil; false if
+// the groups of the partition are found by a name, or need no label.
+func needed(d *Definition, groups *selector.Labels) (least selector.Term, ok bool) {
+	if d.ClusterGroup != "" || groups == nil {
+		return least, false
+	}
+	for _, t := range groups.Terms() {
+		if !ok || least.Values == nil || t.Values != nil && len(t.Values) < len(least.Values) {
+			least, ok = t, true
+		}
+	}
+	return least, ok
+}
+
+func (m *matcher) fileLabel(p uint32, need selector.Term) {
+	if m.byLabel == nil {
+		m.byLabel = map[label][]uint32{}
+	}
+	if need.Values == nil {
+		at := label{key: need.Key, any: true}
+		m.byLabel[at] = append(m.byLabel[at], p)
+	}
+	for _, value := range need.Values {
+		at := label{key: need.Key, value: value}
+		m.byLabel[at] = append(m.byLabel[at], p)
+	}
 }
 
 // filing returns the filing of the partitions. A partition in unfiled always has labels to check,
@@ -357,11 +396,18 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 // group, which has no labels whatever the table of groups says.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
-	candidates, labels := m.byGroup[""], map[string]string(nil)
+	candidates, labels := slices.Clip(m.byGroup[""]), map[string]string(nil)
 	if group != "" {
 		labels = m.groups[group]
-		if own := m.byGroup[group]; len(own) > 0 {
-			candidates = slices.Concat(candidates, own)
+		every := len(candidates)
+		candidates = append(candidates, m.byGroup[group]...)
+		if len(m.byLabel) > 0 {
+			for key, value := range labels { // in any order: the result is sorted below
+				candidates = append(candidates, m.byLabel[label{key: key, value: value}]...)
+				candidates = append(candidates, m.byLabel[label{key: key, any: true}]...)
+			}
+		}
+		if len(candidates) > every {
 			slices.Sort(candidates)
 		}
 	}

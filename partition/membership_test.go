@@ -234,9 +234,24 @@ func TestManyPartitions(t *testing.T) {
 	}
 }
 
-// TestManyGroups: a group is not tried with the partitions that name another one. Sixteen times as
-// many of both cost 20 to 40 times the processor time, and trying all with all would be 256 times.
+// TestManyGroups: a group is not tried with the partitions that name another one, or select another
+// one by its labels. Sixteen times as many of both cost 20 to 40 times the processor time, and trying
+// all with all would be 256 times.
 func TestManyGroups(t *testing.T) {
+	t.Run("named", func(t *testing.T) {
+		manyGroups(t, func(group string) partition.Definition { return partition.Definition{ClusterGroup: group} })
+	})
+	t.Run("selected", func(t *testing.T) {
+		manyGroups(t, func(group string) partition.Definition {
+			return partition.Definition{ClusterGroupSelector: &selector.LabelSelector{
+				MatchLabels:      map[string]string{"id": group},
+				MatchExpressions: []selector.LabelRequirement{{Key: "ring", Operator: selector.Exists}},
+			}}
+		})
+	})
+}
+
+func manyGroups(t *testing.T, of func(group string) partition.Definition) {
 	const few, factor, most = 1_000, 16, 100
 	var spent [2]time.Duration
 	for k, n := range [...]int{few, factor * few} {
@@ -244,9 +259,9 @@ func TestManyGroups(t *testing.T) {
 		fleet := partition.Fleet{Groups: map[string]map[string]string{}}
 		for i := range n {
 			group := fmt.Sprint("g", i)
-			fleet.Groups[group] = map[string]string{"ring": fmt.Sprint(i % 2)}
+			fleet.Groups[group] = map[string]string{"ring": fmt.Sprint(i % 2), "id": group}
 			fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: fmt.Sprint("c", i), Groups: []string{group}, Wanted: newVersion})
-			strategy.Partitions = append(strategy.Partitions, partition.Definition{ClusterGroup: group})
+			strategy.Partitions = append(strategy.Partitions, of(group))
 		}
 		strategy.Partitions[n-1] = partition.Definition{ClusterGroupSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": "1"}}}
 		for range 3 { // the least of them: a collection may fall into one
