@@ -22,9 +22,9 @@ import (
 // Candidates that need the same places wait in one line, and a line that cannot move waits at the
 // pool that refuses it. An event looks only at the waiting candidates of its own resource, all of
 // them, and, at the pools in which a place became free, at the heads of the lines. So a Queue is
-// for resources of which each has tens of candidates; where one has thousands, use [Plan]. In lines
-// with a strict pool, reservations are made anew each time, which costs a step per place that is
-// left or reserved.
+// for resources of which each has tens of candidates, each with tens of pools; where one has
+// thousands, use [Plan]. In lines with a strict pool, reservations are made anew each time, which
+// costs a step per place that is left or reserved.
 type Queue struct {
 	ledger  *ledger
 	keys    []string         // of the pools
