@@ -324,10 +324,10 @@ func (r *manifestRolling) strategy(path string, replicas int, given *UpdateStrat
 	}
 	most := r.MaxUnavailable
 	switch {
+	case recreate: // whether the other form is given, too, or not
+		faults.add(path, CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 	case given != nil:
 		faults.add(path, CodeConflict, "", "is the released form of updateStrategy, which is given, too: keep one of them")
-	case recreate:
-		faults.add(path, CodeConflict, "", "must be left out under ReplicaRecreate, which recreates all components together")
 	case !most.IsZero() && (most.IsPercent() || most.Value() == 0):
 		faults.add(path+".maxUnavailable", CodeOutOfRange, strictjson.Value(most), hintReleased)
 	default:

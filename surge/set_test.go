@@ -711,6 +711,9 @@ func TestParsePodCliqueSet(t *testing.T) {
 			`unknown_value spec.updateStrategy.type: "Coherent": must be "RollingUpdate" or "ReplicaRecreate"; where components must not mix revisions, recreate whole replicas`}},
 		{"a released budget under ReplicaRecreate", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","rollingUpdate":{}}]}}}`, []string{
 			"conflict spec.template.cliques[0].rollingUpdate: must be left out under ReplicaRecreate, which recreates all components together"}},
+		{"both forms under ReplicaRecreate, which takes neither", `{"spec":{"replicas":1,"updateStrategy":{"type":"ReplicaRecreate"},"template":{"cliques":[{"name":"a","updateStrategy":{},"rollingUpdate":{}}]}}}`, []string{
+			"conflict spec.template.cliques[0].rollingUpdate: must be left out under ReplicaRecreate, which recreates all components together",
+			"conflict spec.template.cliques[0].updateStrategy: must be left out under ReplicaRecreate, which recreates all components together"}},
 		{"a group of a name that is there twice", `{"spec":{"template":{"cliques":[{"name":"a","rollingUpdate":{"maxUnavailable":1}},{"name":"a"}],"podCliqueScalingGroups":[{"name":"g","cliqueNames":["a"]}]}}}`, []string{
 			`conflict spec.template.cliques[0].rollingUpdate: must be left out: the clique is updated with its scaling group, "g"`, // the first is its member
 			`duplicate spec.template.cliques[0].name: "a": is the name of spec.template.cliques[1] too`}},
