@@ -14,10 +14,11 @@ import (
 // set of resources may be disrupted at once. Members are the resources that GroupSelector matches;
 // the caller evaluates it.
 //
-// Leases are filed under the key of the pool, which is the rule's id or SharedPool: see
-// [Rule.PoolKey]. A rule under another name has another pool: while planners work with both names,
-// each pool keeps the limit by itself, and together they may admit twice as many. So keep the name
-// when you change a limit, and before you change the name, let the old leases end.
+// Leases are filed under the key of the pool, which is the rule's id or SharedPool and, with
+// GroupBy, the value: see [Rule.PoolKey]. A rule under another name, or with another GroupBy or
+// none, has other pools: while planners work with both, each pool keeps the limit by itself, and
+// together they may admit twice as many. So keep the name and GroupBy when you change a limit, and
+// before you change either, let the old leases end.
 type Rule struct {
 	// GroupSelector is an expression over a resource. It is required; this package never compiles
 	// it.
