@@ -20,11 +20,13 @@ import (
 // In any half-open interval of PeriodSeconds at most Limit members begin, except for those that are
 // never refused: a holder takes the lease of a further pool whatever its rate, and that counts. The
 // host needs no start log, because the [Record] of the pool remembers: see its Begun. A record that
-// is lost, or whose pool had no rate until now, knows of nothing before.
+// is lost, or whose pool had no rate until now, knows of nothing before; one whose pool had a
+// shorter period may know of no more than that.
 //
 // A member begins at the instant that the host passes to [Apply], by a clock that may be set back.
-// Where the clocks of several hosts differ, the intervals that hold at most Limit are shorter than
-// PeriodSeconds by the greatest difference.
+// Where the clocks of several hosts differ, or one was ahead for a while, the intervals that hold at
+// most Limit are shorter than PeriodSeconds by the greatest difference: what is over by a clock that
+// is ahead is forgotten.
 //
 // (The RFC has no rates. Users of Karpenter ask for them in kubernetes-sigs/karpenter#1089.)
 type Rate struct {
