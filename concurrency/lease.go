@@ -221,8 +221,13 @@ func (r Record) find(h Holder) (int, bool) {
 func (r Record) held(h Holder, token uint64) (int, error) {
 	i, ok := r.find(h)
 	if !ok {
+		// A mix-up of holders, pools or records is told from a slot that was lost.
 		what := "was given up"
-		if token == 0 || token >= r.NextToken { // a mix-up of pools or records, not a slot that was lost
+		other := slices.IndexFunc(r.Leases, func(l Lease) bool { return l.Token == token })
+		switch {
+		case other >= 0:
+			what = "is that of " + r.Leases[other].Holder.String()
+		case token == 0 || token >= r.NextToken:
 			what = "was never issued"
 		}
 		return 0, fmt.Errorf("%w: %s holds nothing in pool %s, where token %d %s", ErrFenced, h, r.Key, token, what)
