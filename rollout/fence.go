@@ -24,9 +24,14 @@ func (s Start) Held(record concurrency.Record) error {
 		return fmt.Errorf("rollout: run %s: the start claims nothing in pool %s", s.Run, record.Key)
 	}
 	token := s.Claims[k].Token
-	switch lease, held := record.Lease(concurrency.Holder{Resource: s.Resource, Group: s.Group}); {
-	case held && lease.Token == token:
+	lease, held := record.Lease(concurrency.Holder{Resource: s.Resource, Group: s.Group})
+	if held && lease.Token == token {
 		return nil
+	}
+	owner := slices.IndexFunc(record.Leases, func(l concurrency.Lease) bool { return l.Token == token })
+	switch {
+	case owner >= 0: // that of another planner, which claimed on the same record and saved first
+		return fmt.Errorf("rollout: run %s: pool %s issued token %d to %s: the state with this start was not saved: %w", s.Run, record.Key, token, record.Leases[owner].Holder, concurrency.ErrFenced)
 	case token >= record.NextToken:
 		return fmt.Errorf("rollout: run %s: pool %s never issued token %d: the state with this start was not saved: %w", s.Run, record.Key, token, concurrency.ErrFenced)
 	case held:
