@@ -24,9 +24,9 @@ import (
 // shorter period may know of no more than that.
 //
 // A member begins at the instant that the host passes to [Apply], by a clock that may be set back.
-// Where the clocks of several hosts differ, or one was ahead for a while, the intervals that hold at
-// most Limit are shorter than PeriodSeconds by the greatest difference: what is over by a clock that
-// is ahead is forgotten.
+// Where the clocks of several hosts differ, or one was ahead for a while, the intervals that hold
+// at most Limit are shorter than PeriodSeconds by the greatest difference: what is over by a clock
+// that is ahead is forgotten.
 //
 // (The RFC has no rates. Users of Karpenter ask for them in kubernetes-sigs/karpenter#1089.)
 type Rate struct {
