@@ -31,7 +31,7 @@
 //     wanted. As in Fleet, this moves the borders of automatic partitions.
 //  5. Show Warnings and Unmatched before the first release. A selector with a typo matches no
 //     cluster: its partition is empty and passed at once, and the clusters that were meant are in
-//     later partitions or in none.
+//     later partitions or in none. A canary that stands behind a partition of everybody comes last.
 //
 // # One step of the default mode
 //

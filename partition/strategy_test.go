@@ -370,6 +370,7 @@ func TestBadInput(t *testing.T) {
 // what it says.
 func TestLimitWarnings(t *testing.T) {
 	const idle = `: one batch of 50 releases all members: lower maxNew, or for updates choose releases: "budget" (limit_without_effect)`
+	const behind = ": all its clusters are in earlier partitions as well, which have their turns first: move it before them, or leave its clusters out of them (no_own_member)"
 	for _, row := range []struct {
 		strategy string
 		clusters int
@@ -406,6 +407,11 @@ func TestLimitWarnings(t *testing.T) {
 		{strategy: `{"maxUnavailable": "120%", "maxUnavailablePartitions": "100.01%", "autoPartitionSize": "+101%"}`, want: []string{`maxUnavailable: counts as "100%" (clamped)`, `maxUnavailablePartitions: counts as "100%" (clamped)`, `autoPartitionSize: counts as "100%" (clamped)`}, why: "no part is larger than all; it does not depend on the clusters"},
 		{strategy: `{"maxUnavailable": "100.00%", "maxUnavailablePartitions": 0, "autoPartitionSize": "100%"}`, why: "the largest percentage, and the smallest int"},
 		{strategy: `{"maxUnavailable": 500, "autoPartitionSize": "500"}`, clusters: 1, why: "the fleet may grow"},
+		{strategy: `{"partitions": [{"clusterSelector": {}}, {"clusterName": "c000003"}]}`, clusters: 9, want: []string{"partitions[1]" + behind}, why: "the canary comes after everybody"},
+		{strategy: `{"partitions": [{"clusterName": "c000000"}, {"clusterName": "c000001"}, {"clusterName": "c000001"}]}`, clusters: 9, want: []string{"partitions[2]" + behind}, why: "the same twice"},
+		{strategy: `{"partitions": [{"clusterName": "c000000"}, {"clusterName": "c000001"}, {"clusterSelector": {}}]}`, clusters: 2, why: "a last one of all clusters is for those to come"},
+		{strategy: `{"partitions": [{"clusterName": "c000000"}, {"clusterSelector": {}}]}`, clusters: 2, why: "it has one that the first has not"},
+		{strategy: `{"partitions": [{"clusterName": "c000003"}]}`, clusters: 9, options: partition.Options{Leftovers: partition.AppendLeftovers}, why: "leftovers are in no other"},
 		{strategy: `{"autoPartitionSize": 10}`, clusters: 50, want: []string{"autoPartitionSize: there is one partition of 50 clusters, because fewer than 200 are not cut: write autoPartitionThreshold: 1 to have them cut (size_without_effect)"}, why: "ten at a time are expected, and 50 come at once"},
 		{strategy: `{"autoPartitionSize": "10%"}`, clusters: 199, want: []string{"autoPartitionSize: there is one partition of 199 clusters, because fewer than 200 are not cut: write autoPartitionThreshold: 1 to have them cut (size_without_effect)"}, why: "one cluster more and there are ten partitions"},
 		{strategy: `{"autoPartitionSize": "10%"}`, clusters: 200, why: "here they are"},

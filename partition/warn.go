@@ -18,6 +18,7 @@ const (
 	WarningClamped            WarningCode = "clamped"              // a limit below 0 counts as 0, one above 100% as 100%
 	WarningNoCriterion        WarningCode = "no_criterion"         // a manual partition has no criterion
 	WarningNoMember           WarningCode = "no_member"            // a manual partition matches no cluster, and is passed at once
+	WarningNoOwnMember        WarningCode = "no_own_member"        // all members of a manual partition are in earlier ones, which have their turns first
 	WarningIgnoredField       WarningCode = "ignored_field"        // a field has no meaning beside the others
 )
 
@@ -59,6 +60,7 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		list = append(list, Warning{WarningSizeWithoutEffect, "autoPartitionSize",
 			fmt.Sprintf("there is one partition of %s, because fewer than %d are not cut: write autoPartitionThreshold: 1 to have them cut", counted(n, "cluster", "clusters"), defaultThreshold)})
 	}
+	first := c.firsts()
 	for i := range strategy.Partitions {
 		path := fmt.Sprintf("partitions[%d]", i)
 		switch {
@@ -67,6 +69,8 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 				"a partition without criterion has no members: write clusterSelector: {} for all clusters"})
 		case c.partitions[i].count == 0 && len(c.names) > 0:
 			list = append(list, Warning{WarningNoMember, path, "no cluster matches, so the rollout passes this partition at once: check its criteria"})
+		case first != nil && first[i] == 0 && int(c.partitions[i].count) < len(c.names): // one of all clusters is for those to come
+			list = append(list, Warning{WarningNoOwnMember, path, "all its clusters are in earlier partitions as well, which have their turns first: move it before them, or leave its clusters out of them"})
 		}
 		limit(value{strategy.Partitions[i].MaxUnavailable, "maxUnavailable", i})
 	}
@@ -79,6 +83,20 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		}
 	}
 	return list
+}
+
+// firsts returns of how many clusters each partition is the first; nil if no partitions overlap.
+func (c *Compiled) firsts() []int {
+	if len(c.memberships) == 0 {
+		return nil
+	}
+	first := make([]int, len(c.partitions))
+	for cluster := range c.places {
+		if c.places[cluster].count > 0 {
+			first[c.partitionOf[c.slotsOf(uint32(cluster))[0]/64]]++ // they are ascending
+		}
+	}
+	return first
 }
 
 // uncut returns how many clusters are in one automatic partition although its size is written and is
