@@ -105,6 +105,12 @@ func TestSnapshotFaults(t *testing.T) {
 			s.Overrides = []rollout.Override{{ID: "o", Rule: "r", Version: "v1", CreatedBy: "ann", Reason: "x", CreatedAt: time.Time{}.Add(-1)}}
 		}, 1, "out_of_range overrides[0].createdAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: the override begins then; some databases write the year 0 for none"},
 		{"a freeze has every fault, and each is told", func(s *rollout.Snapshot) { s.Freezes = []rollout.Freeze{{}} }, 4, "required freezes[0].createdAt: is required: the freeze begins then"},
+		{"of one that says who, but not why, whoever waits could not tell", func(s *rollout.Snapshot) {
+			s.Freezes = []rollout.Freeze{{ID: "z", CreatedBy: "ann", CreatedAt: t0}}
+		}, 1, "required freezes[0].reason: is required: why nothing may start"},
+		{"nor of one that says why, but not who, whom to ask", func(s *rollout.Snapshot) {
+			s.Freezes = []rollout.Freeze{{ID: "z", Reason: "x", CreatedAt: t0}}
+		}, 1, "required freezes[0].createdBy: is required: whom to ask"},
 		{"one that ends when it begins", func(s *rollout.Snapshot) {
 			s.Freezes = []rollout.Freeze{{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0, ExpiresAt: t0}}
 		}, 1, "conflict freezes[0].expiresAt: must be after createdAt, or the freeze would never be active"},
