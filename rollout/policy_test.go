@@ -108,15 +108,25 @@ func joined(err error) []error {
 // TestPolicyIDsAreUTF8: no document holds another text, but a policy may be made in Go, and state
 // hangs on these ids.
 func TestPolicyIDsAreUTF8(t *testing.T) {
-	err := rollout.Policy{Name: "p\xff", ID: "q\xff", Selector: "true", Rules: []rollout.Rule{{ID: "r\xff", AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}}}.Validate()
-	var paths []string
-	for _, fault := range joined(err) {
-		if field := new(rollout.FieldError); errors.As(fault, &field) && field.Code == rollout.CodeType && strings.HasPrefix(field.Hint, "must be UTF-8") {
-			paths = append(paths, field.Path)
+	for _, row := range []struct {
+		why            string
+		name, id, rule string
+		want           []string
+	}{
+		{"all of them", "p\xff", "q\xff", "r\xff", []string{"name", "id", "rules[0].id"}},
+		{"the name alone", "p\xff", "q", "r", []string{"name"}},
+		{"the id alone", "p", "q\xff", "r", []string{"id"}},
+	} {
+		err := rollout.Policy{Name: row.name, ID: row.id, Selector: "true", Rules: []rollout.Rule{{ID: row.rule, AnyApproval: &rollout.AnyApproval{MinApprovals: pointer(1)}}}}.Validate()
+		var paths []string
+		for _, fault := range joined(err) {
+			if field := new(rollout.FieldError); errors.As(fault, &field) && field.Code == rollout.CodeType && strings.HasPrefix(field.Hint, "must be UTF-8") {
+				paths = append(paths, field.Path)
+			}
 		}
-	}
-	if want := []string{"name", "id", "rules[0].id"}; !slices.Equal(paths, want) {
-		t.Errorf("%v, want faults at %v", err, want)
+		if !slices.Equal(paths, row.want) {
+			t.Errorf("%s: %v, want faults at %v", row.why, err, row.want)
+		}
 	}
 }
 
