@@ -511,3 +511,33 @@ func TestForeseenDoubtKeepsStrictOrder(t *testing.T) {
 		t.Errorf("%d start, and %s, want %s", len(plan.Start), got, want)
 	}
 }
+
+// TestForeseenDoubtIsTakenBack: r2 would begin in zone x, which is active only for a claim that
+// nobody uses, while an override lets r4 begin in zone y. So r2 is doubted, and r5 with it, which
+// waits behind it. But then r3 gets the places that r2 leaves and r4 needs, and y stays without a
+// start: nothing is left that doubts r5.
+func TestForeseenDoubtIsTakenBack(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'none'","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
+		{"id":"Q","resourceConcurrency":{"groupSelector":"resource.id in ['r3', 'r4']","limit":1}},{"id":"R","resourceConcurrency":{"groupSelector":"resource.id in ['r2', 'r3']","limit":1}}`))
+	s := fleet(5, "v1", map[string][]string{"a": {"v1", "v2"}})
+	for k, zone := range []string{"x", "x", "none", "y", "x"} {
+		s.Resources[k].Metadata = map[string]string{"zone": zone}
+	}
+	plan := mustPlan(t, set, s, t0)
+	state, err := plan.Commit(plan.Start[:1], t0)
+	if err != nil || plan.Start[0].Resource != "r1" {
+		t.Fatal(plan.Start, err)
+	}
+	s.State, s.Overrides = state, []rollout.Override{override("P", only("r4"))}
+	plan = mustPlan(t, set, s, minute(1))
+	waits := []string{}
+	for wait := range plan.Waiting.All() {
+		for _, b := range wait.Blockers {
+			waits = append(waits, wait.Resource+" "+string(b.Reason)+" "+ownPool(b))
+		}
+	}
+	if got, want := strings.Join(waits, ", "), "r2 slot_keys_full P/x, r4 slot_full Q"; got != want || !slices.Equal(started(plan), []string{"r1/a@v2", "r3/a@v2", "r5/a@v2"}) {
+		t.Errorf("%q start, and %s, want %s", started(plan), got, want)
+	}
+}
