@@ -91,6 +91,9 @@ func TestVerdictReads(t *testing.T) {
 				{Kind: rollout.OnOperator}, {Kind: rollout.OnJob, Deployment: "drain", Version: "d1"},
 			},
 		}, "bracket_hook_without_version, waits for a version of drain and the next group in prod, or for an operator's override or successes of drain d1"},
+		{"of a decoded one it may not be known that a group takes it along", rollout.Verdict{
+			Reason: "bracket_hook_without_version", On: []rollout.Condition{{Kind: rollout.OnVersion, Deployment: "drain"}},
+		}, "bracket_hook_without_version, waits for a version of drain"},
 		{"what it is queued behind has failed, and may never end by itself", rollout.Verdict{
 			Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd, Resource: "r1"}}, Data: &rollout.Data{Names: []string{"kubelet"}},
 		}, "bracket_queued (kubelet failed), waits for the end of the bracket on r1"},
@@ -125,6 +128,9 @@ func TestVerdictReads(t *testing.T) {
 		{"what the operator gives: an override of the rule", rollout.Verdict{
 			Reason: rollout.ReasonRetryExhausted, Rule: "r", On: []rollout.Condition{{Kind: rollout.OnOperator}, {Kind: rollout.OnVersion, Deployment: "web"}},
 		}, "retry_exhausted, waits for an operator's override or a version of web"},
+		{"but no override lets a version out of its bracket", rollout.Verdict{
+			Reason: "bracket_failed_holding", Rule: "b", On: []rollout.Condition{{Kind: rollout.OnOperator}},
+		}, "bracket_failed_holding, waits for an operator"},
 		{"an instant, where no override helps", rollout.Verdict{
 			Reason: "bracket_ended", Rule: "b", On: []rollout.Condition{{Kind: rollout.OnOperator}, {Kind: rollout.OnGroupClose, Environment: "prod"}},
 		}, "bracket_ended, waits for an operator's outdatedAt or the next group in prod"},
