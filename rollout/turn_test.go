@@ -324,17 +324,17 @@ func TestMeetingsThatNeverCome(t *testing.T) {
 			t.Fatalf("at %v it waits for %q, want %q", at, got, want)
 		}
 	}
-	long := func(deployment, from, to string, minutes int) string {
-		return fmt.Sprintf(`,{"name":%q,"selector":"deployment.name == '%s'","rules":[%s]}`, deployment, deployment, weekly("w-"+deployment, from, to, fmt.Sprintf(`"minimumRemainingMinutes":%d`, minutes)))
+	long := func(name, deployment, from, to string, minutes int) string {
+		return fmt.Sprintf(`,{"name":%q,"selector":"deployment.name == '%s'","rules":[%s]}`, name, deployment, weekly("w-"+deployment, from, to, fmt.Sprintf(`"minimumRemainingMinutes":%d`, minutes)))
 	}
-	set = compile(t, "["+policy(alone)+long("a", "09:00", "12:00", 60)+long("m", "20:00", "23:00", 120)+"]")
+	set = compile(t, "["+policy(alone)+long("z", "a", "09:00", "12:00", 60)+long("o", "m", "20:00", "23:00", 120)+"]")
 	s.State = rollout.State{}
 	wait, _ := mustPlan(t, set, s, now).Waiting.Of(rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "a"})
 	told := 0
 	for _, v := range wait.Blockers {
 		if v.Reason == rollout.ReasonWindowClosed && v.Until.IsZero() {
-			if told++; v.Data == nil || v.Data.Detail != "the windows of a, m are never open together for 2h within 5 years" {
-				t.Errorf("what starts together has to fit into the longest of what is asked: %v", v)
+			if told++; v.Data == nil || v.Data.Detail != "the windows of o, z are never open together for 2h within 5 years" {
+				t.Errorf("what starts together has to fit into the longest of what is asked, and policies are named in order: %v", v)
 			}
 		}
 	}
