@@ -2602,15 +2602,15 @@ func TestLintErrors(t *testing.T) {
 	set := compile(t, policy(lintLimited(`"limit":1`)))
 	s := lintFleet()
 	for _, horizon := range []time.Duration{0, -1} {
-		_, err := set.Lint(s, t0, horizon, rollout.LintOptions{Durations: map[string]time.Duration{"web": -1, "api": 0}})
+		_, err := set.Lint(s, t0, horizon, rollout.LintOptions{Durations: map[string]time.Duration{"web": -1, "api": 0, "a": -2}})
 		var paths []string
 		for _, one := range joined(err) {
 			if fault := (*rollout.FieldError)(nil); errors.As(one, &fault) && fault.Code == rollout.CodeOutOfRange {
 				paths = append(paths, fault.Path)
 			}
 		}
-		if !slices.Equal(paths, []string{"horizon", "durations[web]"}) {
-			t.Errorf("horizon %v and a negative duration: %v", horizon, err)
+		if !slices.Equal(paths, []string{"horizon", "durations[a]", "durations[web]"}) {
+			t.Errorf("horizon %v and negative durations: %v", horizon, err)
 		}
 	}
 	if _, err := set.Lint(s, t0, 1, rollout.LintOptions{Durations: map[string]time.Duration{"web": 0}}); err != nil {
