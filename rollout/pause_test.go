@@ -46,6 +46,10 @@ func TestPauseCurves(t *testing.T) {
 		{"time goes on: all that is due by its end starts then", curve, []rollout.Freeze{pause(going)}, []string{"00:00", "00:01", "00:31", "00:31", "00:31", "00:31"}, nil},
 		{"the curve goes on where it stopped, after half a minute", curve, []rollout.Freeze{pause()}, everywhere, nil},
 		{"what it names", curve, []rollout.Freeze{pause(func(z *rollout.Freeze) { z.Environment, z.Deployment = "prod", "a" })}, everywhere, nil},
+		{"the curves of all deployments there", curve, []rollout.Freeze{pause(func(z *rollout.Freeze) { z.Environment = "prod" })},
+			[]string{"00:00", "00:00", "00:01", "00:01", "00:32", "00:32", "00:33", "00:33", "00:34", "00:34", "00:35", "00:35"}, func(s *rollout.Snapshot) {
+				s.Versions = append(s.Versions, rollout.Version{ID: "v2", Deployment: "b", Status: rollout.VersionReady, CreatedAt: t0})
+			}},
 		{"another deployment, and another environment", curve, []rollout.Freeze{
 			pause(func(z *rollout.Freeze) { z.ID, z.Deployment = "y", "b" }), pause(func(z *rollout.Freeze) { z.Environment = "staging" }),
 		}, []string{"00:00", "00:01", "00:02", "00:03", "00:04", "00:05"}, nil},
