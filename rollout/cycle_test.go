@@ -124,6 +124,14 @@ func TestCheck(t *testing.T) {
 		{"deployments that wait for one another in the second environment", `{"retry":{"maxRetries":0}}]},{"name":"q","selector":"environment.name == 'qa'","rules":[{"id":"x","deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'd'"}},
 			{"id":"y","deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`, []func(*rollout.Snapshot){func(s *rollout.Snapshot) { *s = inEnvironments(*s, "qa") }},
 			[]string{"rollout: dependency cycle: c needs d needs c (rules x, y): remove one of these dependencies, or narrow it with appliesTo"}},
+		{"on the first resource c, which a needs as well, waits for nobody: d is on the second alone", `{"id":"s","deploymentDependency":{"appliesTo":"deployment.name == 'a'","dependsOn":"deployment.name == 'c'"}},
+			{"id":"t","deploymentDependency":{"appliesTo":"deployment.name == 'a'","dependsOn":"deployment.name == 'b'"}},{"id":"u","deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}},
+			{"id":"v","deploymentDependency":{"appliesTo":"deployment.name == 'c'","dependsOn":"deployment.name == 'd'"}},{"id":"w","deploymentDependency":{"appliesTo":"deployment.name == 'd'","dependsOn":"deployment.name == 'c'"}}`,
+			[]func(*rollout.Snapshot){func(s *rollout.Snapshot) {
+				s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {
+					return t.Deployment == "c" && t.Resource == "r2" || t.Deployment == "d" && t.Resource == "r1"
+				})
+			}}, []string{"rollout: dependency cycle: a needs b needs a (rules t, u): remove one of these dependencies, or narrow it with appliesTo"}},
 		{"a contradiction in the snapshot is all there is to say", "", append(mutual[:2:2], func(s *rollout.Snapshot) { s.Resources = append(s.Resources, s.Resources[0]) }), []string{
 			`resources[2].id: "r1": is the id of resources[0] too: ids are unique`,
 		}},
