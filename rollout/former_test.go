@@ -74,29 +74,35 @@ func TestFormerMemberGetsNothingNew(t *testing.T) {
 // execution that is to deploy the older one is open. Nothing takes the target back, also where the
 // target has left the bracket and no member of its deployment is left.
 func TestDefectFormerMemberTakenBack(t *testing.T) {
-	bracketed := func(id, selector string) string {
-		return fmt.Sprintf(`{"name":"p","selector":"%s","rules":[{"id":"%s","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
-			{"deploymentDependency":{"appliesTo":"deployment.name == 'b'","dependsOn":"deployment.name == 'a'"}}]}`, selector, id)
-	}
-	for _, row := range []struct{ why, after string }{
-		{"the target is a member", bracketed("B", "true")},
-		{"it has left the bracket, which has no members any more", bracketed("B", "false")},
-		{"the rule is gone", policy(`{"retry":{"maxRetries":1}}`)},
-		{"the rule is renamed, so that the target is a member of another bracket", bracketed("C", "true")},
+	for _, row := range []struct{ why, id, selector string }{
+		{"the target is a member", "B", "true"},
+		{"it has left the bracket, which has no members any more", "B", "false"},
+		{"the rule is gone", "", "true"},
+		{"the rule is renamed, so that the target is a member of another bracket", "C", "true"},
 	} {
-		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
-		carryOut(t, &s, mustPlan(t, compile(t, bracketed("B", "true")), s, t0), t0, rollout.JobInProgress)
-		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: "b", Status: rollout.VersionReady, CreatedAt: minute(1)})
-		for k := range s.Targets {
-			target := &s.Targets[k]
-			if target.Deployment == "b" {
-				target.Current = "v3"
-				continue
+		for _, names := range [][2]string{{"a", "b"}, {"b", "a"}} { // what runs first, and what waits for it
+			bracketed := func(id, selector string) string {
+				return fmt.Sprintf(`{"name":"p","selector":"%s","rules":[{"id":"%s","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},
+					{"deploymentDependency":{"appliesTo":"deployment.name == '%s'","dependsOn":"deployment.name == '%s'"}}]}`, selector, id, names[1], names[0])
 			}
-			target.Jobs[0].Status, target.Jobs[0].CompletedAt, target.Current = rollout.JobSuccessful, minute(2), "v2"
-		}
-		if plan := mustPlan(t, compile(t, row.after), s, minute(3)); len(plan.Start)+plan.Waiting.Len() > 0 {
-			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), blockers(plan))
+			s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+			carryOut(t, &s, mustPlan(t, compile(t, bracketed("B", "true")), s, t0), t0, rollout.JobInProgress)
+			s.Versions = append(s.Versions, rollout.Version{ID: "v3", Tag: "v3", Deployment: names[1], Status: rollout.VersionReady, CreatedAt: minute(1)})
+			for k := range s.Targets {
+				target := &s.Targets[k]
+				if target.Deployment == names[1] {
+					target.Current = "v3"
+					continue
+				}
+				target.Jobs[0].Status, target.Jobs[0].CompletedAt, target.Current = rollout.JobSuccessful, minute(2), "v2"
+			}
+			after := policy(`{"retry":{"maxRetries":1}}`)
+			if row.id != "" {
+				after = bracketed(row.id, row.selector)
+			}
+			if plan := mustPlan(t, compile(t, after), s, minute(3)); len(plan.Start)+plan.Waiting.Len() > 0 {
+				t.Errorf("%s, %s: starts %q, waits %q", row.why, names[1], started(plan), blockers(plan))
+			}
 		}
 	}
 }
