@@ -313,6 +313,8 @@ func TestProgressionOutOfReach(t *testing.T) {
 		{"the hotfix failed, and a rollback rule takes it back to this one", with(progress(""), back), [][]rollout.Job{ok, {ran("v3", rollout.JobFailure, 3)}}, nil, adopted, ""},
 		{"the hotfix is about to fail", with(progress(""), back), [][]rollout.Job{ok, begun}, nil, adopted, ""},
 		{"or a bracket that goes back", with(progress(""), `{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"onMemberFailure":"rollback_member"}}`), [][]rollout.Job{ok, begun}, nil, adopted, ""},
+		{"or about to go back to what succeeded here, by a rule that does not ask whether it works", with(verifying, `{"id":"b","rollback":{"onJobStatuses":["failure"]}}`), [][]rollout.Job{{verified(checked, rollout.VerificationPassed)}, append(slices.Clone(bad), begun...)}, nil, nil, ""},
+		{"the rule asks that, too", with(verifying, back), [][]rollout.Job{{verified(checked, rollout.VerificationPassed)}, append(slices.Clone(bad), begun...)}, nil, nil, one},
 		{"and no rule takes it back", progress(""), [][]rollout.Job{ok, begun}, nil, adopted, one},
 		{"the hotfix failed, but this one does not work, and so it goes back further", with(verifying, back), [][]rollout.Job{{verified(checked, rollout.VerificationPassed)}, append(slices.Clone(bad), ran("v3", rollout.JobFailure, 3))}, nil, nil, one},
 		{"the success is too old before the soak ends", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60`), [][]rollout.Job{ok}, nil, nil, "the newest success there is too old before the soak ends"},
