@@ -242,6 +242,43 @@ func TestDependenciesOfLongTexts(t *testing.T) {
 	}
 }
 
+// TestPoliciesOfLongTexts: where a text of a deployment, an environment or a resource is so long that
+// the selector of a policy fails, it fails whichever of them it requires, also on the last.
+func TestPoliciesOfLongTexts(t *testing.T) {
+	const many = 12
+	long := map[string]string{"blob": strings.Repeat("a", 200_000)}
+	for _, of := range []string{"deployment", "environment", "resource"} {
+		var policies []string
+		for k := range many {
+			policies = append(policies, fmt.Sprintf(`{"name":"p%[2]d","selector":"%[1]s.metadata['blob'].contains('b') && %[1]s.id == '%[2]d'","rules":[{"anyApproval":{"minApprovals":1}}]}`, of, k))
+		}
+		s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}}), "qa")
+		switch of {
+		case "deployment":
+			s.Deployments[1].Metadata = long
+		case "environment":
+			s.Environments[1].Metadata = long
+		case "resource":
+			s.Resources[1].Metadata = long
+		}
+		says := func(compiler rollout.Compiler) string {
+			set, err := rollout.Load([]byte("["+strings.Join(policies, ",")+"]"), compiler)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return text(t, mustPlan(t, set, s, t0.Add(time.Minute)))
+		}
+		n := 0
+		want := says(silent{newEnv(t), &n})
+		if failed := strings.Count(want, string(rollout.ReasonSelectorError)); failed < many {
+			t.Errorf("%s: %d selectors fail", of, failed)
+		}
+		if diff := cmp.Diff(want, says(newEnv(t))); diff != "" {
+			t.Errorf("%s: %s", of, diff)
+		}
+	}
+}
+
 // TestOwnPolicies: of many policies that are about one deployment, one environment or one resource
 // each, a plan and Lint ask about each of these only its own, and so it is with pools and with scopes
 // of versions. Who lacks the label that they are about is asked all.
