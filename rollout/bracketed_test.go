@@ -1126,13 +1126,16 @@ func TestHaltedByWhom(t *testing.T) {
 	for _, row := range []struct {
 		why, rule string
 		fails     []string
+		rolling   string // whose way back is not over
 		want      []string
 	}{
-		{"one of three", "", []string{"b"}, []string{"b: bracket_failed_holding (b failed)" + pending, "c: bracket_failed_holding (b failed)" + pending}},
-		{"two of three", "", []string{"b", "a"}, []string{"a: bracket_failed_holding (a, b failed)" + pending, "b: bracket_failed_holding (a, b failed)" + pending, "c: bracket_failed_holding (a, b failed)" + pending}},
-		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "c: bracket_failed_holding (a failed): it went back, so skip it by name or end the execution" + pending}},
-		{"both went back", `,"onMemberFailure":"rollback_member"`, []string{"a", "b"}, []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "b: bracket_ended, waits for an operator's outdatedAt or the next group in prod",
+		{"one of three", "", []string{"b"}, "", []string{"b: bracket_failed_holding (b failed)" + pending, "c: bracket_failed_holding (b failed)" + pending}},
+		{"two of three", "", []string{"b", "a"}, "", []string{"a: bracket_failed_holding (a, b failed)" + pending, "b: bracket_failed_holding (a, b failed)" + pending, "c: bracket_failed_holding (a, b failed)" + pending}},
+		{"it went back", `,"onMemberFailure":"rollback_member"`, []string{"a"}, "", []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "c: bracket_failed_holding (a failed): it went back, so skip it by name or end the execution" + pending}},
+		{"both went back", `,"onMemberFailure":"rollback_member"`, []string{"a", "b"}, "", []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod", "b: bracket_ended, waits for an operator's outdatedAt or the next group in prod",
 			"c: bracket_failed_holding (a, b failed): they went back, so skip each by name or end the execution" + pending}},
+		{"one went back, and the other is on its way", `,"onMemberFailure":"rollback_member"`, []string{"a", "b"}, "b", []string{"a: bracket_ended, waits for an operator's outdatedAt or the next group in prod",
+			"b: bracket_ended, waits for b on r1 or the next group in prod", "c: bracket_failed_holding (a failed)" + pending}},
 	} {
 		set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}`+row.rule+`}},
 			{"deploymentDependency":{"appliesTo":"deployment.id == 'c'","dependsOn":"deployment.id != 'c'","match":"all"}}`))
@@ -1145,6 +1148,9 @@ func TestHaltedByWhom(t *testing.T) {
 				x := &s.Targets[k]
 				if slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.TargetID == x.TargetID && s.Purpose == rollout.PurposeDeploy }) && slices.Contains(row.fails, x.Deployment) {
 					x.Current, x.Jobs[len(x.Jobs)-1].Status = "v1", rollout.JobFailure // after all
+				}
+				if slices.ContainsFunc(plan.Start, func(s rollout.Start) bool { return s.TargetID == x.TargetID && s.Purpose == rollout.PurposeRollback }) && x.Deployment == row.rolling {
+					x.Jobs[len(x.Jobs)-1].Status, x.Jobs[len(x.Jobs)-1].CompletedAt = rollout.JobInProgress, time.Time{}
 				}
 			}
 			now = now.Add(time.Minute)
