@@ -359,6 +359,19 @@ func TestRateOfAnotherPool(t *testing.T) {
 	}
 }
 
+// TestRatesBesideAForcedStart: who begins uses up the rates of all its pools, and so c on r1, which may
+// not begin in the places that count for a forced start alone, waits for both.
+func TestRatesBesideAForcedStart(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(onePerTenMinutes+","+strings.Replace(onePerTenMinutes, `"P"`, `"Q"`, 1)))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}})
+	s.Overrides = []rollout.Override{override("P", only("r1"), of("a")), override("Q", only("r1"), of("a"), func(o *rollout.Override) { o.ID = "q" })}
+	plan := mustPlan(t, set, s, t0)
+	if got, want := blockers(plan), []string{"r1/c@v2: slot_rate_full slot_rate_full"}; !slices.Equal(got, want) || !slices.Equal(started(plan), []string{"r1/a@v2", "r2/a@v2", "r2/c@v2"}) {
+		t.Errorf("starts %q, waits %q", started(plan), got)
+	}
+}
+
 // TestRateUsedUpBeside: who waits for another pool comes to wait for a rate as well, if starts of the
 // same plan use it up. A host that carries them out is told when that is over.
 func TestRateUsedUpBeside(t *testing.T) {
