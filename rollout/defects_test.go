@@ -671,6 +671,7 @@ func TestDefectMergedWithoutItsDrain(t *testing.T) {
 	set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,
 		"memberRoles":{"pre":"deployment.name == 'drain'","post":"deployment.name == 'uncordon'"}}}`))
 	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "os": {"v1", "v2"}, "uncordon": {"v1"}})
+	s.Environments = append(s.Environments, rollout.Environment{ID: "dev"}) // it comes before prod, and has no targets
 	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
 	s.Versions = append(s.Versions,
 		rollout.Version{ID: "v2", Deployment: "drain", Status: rollout.VersionReady, CreatedAt: minute(1)},
