@@ -275,6 +275,36 @@ func TestTurnOfAnOverride(t *testing.T) {
 	}
 }
 
+// TestJoinersOfTwoRollouts: two rollouts rank the resources alike, but for those that came later. Who
+// came between their starts is the last in the one and a founder of the other, also if of everybody
+// it is known when they came.
+func TestJoinersOfTwoRollouts(t *testing.T) {
+	set := compile(t, policy(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":3600,"orderKey":"resource"}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}})
+	first, other := mustPlan(t, set, s, t0).Start[0].Resource, "r1"
+	if first == other {
+		other = "r2"
+	}
+	for k := range s.Targets {
+		s.Targets[k].JoinedAt = minute(-60)
+		if s.Targets[k].Resource == first {
+			s.Targets[k].JoinedAt = minute(30)
+		}
+	}
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.ID == "v2" {
+			v.CreatedAt = minute(map[string]int{"a": 10, "b": 40}[v.Deployment])
+		}
+	}
+	got := started(mustPlan(t, set, s, minute(45)))
+	slices.Sort(got)
+	want := []string{other + "/a@v2", first + "/b@v2"}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("starts %q, want %q", got, want)
+	}
+}
+
 // TestTurnsOfOverridesUnderTwoCurves: a target has a turn under each of two curves, and both count
 // from the override that opened the gate for it alone, also if another one opened it for another
 // target at the same time.
