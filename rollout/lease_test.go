@@ -623,6 +623,7 @@ func TestFullOfWhatHolds(t *testing.T) {
 		{"it goes back by itself", bracketed("rollback_all"), `"limit":1`, rollout.JobFailure, "", 1, nil, slot},
 		{"what failed is drained", bracketed("hold"), `"limit":1`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) { s.Unavailable = []string{"r1"} }, command},
 		{"another one is down, and may come up", bracketed("hold"), `"limit":2`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }, slot},
+		{"also where nothing is left to start on it", bracketed("hold"), `"limit":2`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) { s.Unavailable, s.Targets[1].Current = []string{"r2"}, "v2" }, slot},
 		{"a job of the host, which may end", bracketed("hold"), `"limit":2`, rollout.JobFailure, "", 1, func(s *rollout.Snapshot) {
 			s.Active = map[string][]concurrency.Holder{"P": {{Resource: "r2", Group: "x"}}}
 		}, slot},
@@ -709,6 +710,9 @@ func TestInUseByWhatHolds(t *testing.T) {
 		{"only an orphan holds it", false, `"maxActiveKeys":1`, map[string]rollout.JobStatus{"r1": failed}, 1, func(s *rollout.Snapshot) {
 			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == "r1" })
 		}, one + " or the release of an orphan in P/a"},
+		{"one zone is held by an orphan, and the other by what is stuck", false, `"maxActiveKeys":2,"stuckAfterSeconds":600`, map[string]rollout.JobStatus{"r1": failed, "r3": works}, 20, func(s *rollout.Snapshot) {
+			s.Targets = slices.DeleteFunc(s.Targets, func(x rollout.Target) bool { return x.Resource == "r1" })
+		}, two + " or the release of an orphan in P/a" + ends},
 	} {
 		rules := ""
 		if row.members {
