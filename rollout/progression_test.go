@@ -302,6 +302,7 @@ func TestProgressionOutOfReach(t *testing.T) {
 		{"two are, of which one succeeds twice", verifying, [][]rollout.Job{append(slices.Clone(ok), checked), ok, nil, {verified(checked, rollout.VerificationPassed)}}, nil, nil, "2 awaiting verification in staging"},
 		{"one whose checks passed awaits none, whatever became of a later job", verifying, [][]rollout.Job{{verified(ran("v2", rollout.JobSuccessful, 1), rollout.VerificationPassed), ran("v2", rollout.JobSuccessful, 3)}, nil}, nil, nil, ""},
 		{"each of two environments has one", replaced(verifying, either), [][]rollout.Job{ok, nil}, [][]rollout.Job{ok}, nil, "1 awaiting verification in qa, 1 awaiting verification in staging"},
+		{"only the soak is left: what is being checked is not what it waits for", progress(`"requireVerificationPassed":true,"minimumSuccessPercentage":50,"minimumSoakTimeMinutes":60`), [][]rollout.Job{{verified(checked, rollout.VerificationPassed)}, {checked}}, nil, nil, ""},
 		{"another status is asked for, and to be verified", progress(`"successStatuses":["skipped"],"requireVerificationPassed":true`), [][]rollout.Job{nil, {ran("v2", rollout.JobSkipped, 1)}}, nil, nil, "1 awaiting verification in staging"},
 		{"of two one may still be, and the other failed", verifying, [][]rollout.Job{ok, failed}, nil, nil, "1 awaiting verification in staging; " + failure},
 		{"the first attempt may still be, and the next one failed", verifying, [][]rollout.Job{nil, {checked, ran("v2", rollout.JobFailure, 3)}}, nil, nil, "1 awaiting verification in staging"},
@@ -360,6 +361,9 @@ func TestProgressionOutOfReach(t *testing.T) {
 			want := []rollout.Actor{rollout.ActorFleet}
 			if strings.Contains(row.detail, "cannot") || strings.Contains(row.detail, "too old") {
 				want = []rollout.Actor{rollout.ActorOperator, rollout.ActorPublish, rollout.ActorFleet}
+			}
+			if !verdict.Until.IsZero() {
+				want = append([]rollout.Actor{rollout.ActorTime}, want...)
 			}
 			if got := verdict.Actors(); !slices.Equal(got, want) {
 				t.Errorf("%s: %s: %q can help, want %q", row.why, verdict.Reason, got, want)
