@@ -384,17 +384,18 @@ func TestRateUsedUpBeside(t *testing.T) {
 		want   time.Time
 	}{
 		{"the only start of the period", 1, 1, 0, minute(10)},
-		{"a start is left", 2, 1, 0, time.Time{}},
+		{"a start is left", 2, 1, 0, minute(30)},
 		{"the start before is over first", 2, 2, 4, minute(10)},
 		{"nothing is used up before the freeze is over", 2, 2, 0, minute(4)},
-		{"both starts are left of four", 4, 2, 4, time.Time{}},
+		{"both starts are left of four", 4, 2, 4, minute(30)},
 		{"two at once, after one", 3, 3, 4, minute(10)},
-		{"one more than that", 4, 3, 4, time.Time{}},
+		{"one more than that", 4, 3, 4, minute(30)},
 	} {
 		set := compile(t, policy(fmt.Sprintf(`{"id":"C","resourceConcurrency":{"groupSelector":"true","limit":9,"rate":{"limit":%d,"periodSeconds":600}}},
 			{"id":"Z","resourceConcurrency":{"groupSelector":"resource.name in ['r1', 'r2']","limit":1}}`, row.rate)))
 		s := fleet(2+row.others, "v1", map[string][]string{"a": {"v1", "v2"}})
 		s.Targets[0].Jobs = []rollout.Job{{Version: "v2", Status: rollout.JobInProgress, CreatedAt: minute(-60)}}
+		s.Freezes = []rollout.Freeze{{ID: "z", Resource: "r2", CreatedAt: minute(30), CreatedBy: "ann", Reason: "its disk"}} // for which a host looks again if for nothing else
 		for k := range row.others - 1 {
 			s.Freezes = append(s.Freezes, rollout.Freeze{ID: s.Resources[3+k].ID, Resource: s.Resources[3+k].ID, CreatedAt: minute(-60), ExpiresAt: minute(4), CreatedBy: "ann", Reason: "its disk"})
 		}
