@@ -303,6 +303,24 @@ func TestTurnsWhereWindowsMeet(t *testing.T) {
 	}
 }
 
+// TestGroupIsDueWhenItIsReady: the turn of a group comes when it has collected, and not when it began
+// to: whoever is outside of it and was due in between begins before it.
+func TestGroupIsDueWhenItIsReady(t *testing.T) {
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"collection_window","readinessWindowSeconds":3600,"memberRoles":{}}},
+		{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "z": {"v1", "v2"}})
+	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return (t.Resource == "r1") != (t.Deployment == "a") })
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.ID == "v2" {
+			v.CreatedAt = minute(map[string]int{"a": 0, "z": 30}[v.Deployment])
+		}
+	}
+	s.State = mustPlan(t, set, s, t0).State
+	if plan := mustPlan(t, set, s, minute(60)); !slices.Equal(started(plan), []string{"r2/z@v2"}) || !slices.Equal(blockers(plan), []string{"r1/a@v2: slot_full"}) {
+		t.Errorf("starts %q, waits %q", started(plan), blockers(plan))
+	}
+}
+
 // TestMeetingsThatNeverCome: what is said of windows that never meet stays the same until one of
 // them opens. Five years are no whole number of fortnights, so where a search for a meeting ends
 // moves from one window to the other at instants at which neither changes.
