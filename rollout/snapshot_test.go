@@ -121,6 +121,10 @@ func TestSnapshotFaults(t *testing.T) {
 			own := rollout.Freeze{ID: "z", CreatedBy: "ann", Reason: "x", CreatedAt: t0}
 			s.Freezes = []rollout.Freeze{own, own, own}
 		}, 2, `duplicate freezes[2].id: "z": is the id of two freezes: ids are unique`},
+		{"a command may be heard or not, and two of one id both at once", func(s *rollout.Snapshot) {
+			own := bracket.Command{ID: "c", Kind: bracket.Resolve, Group: "b/prod/1", Resource: "r1", At: t0}
+			s.Commands = []bracket.Command{own, own}
+		}, 1, `duplicate commands[1].id: "c": is the id of two commands: ids are unique`},
 		{"or for the start of a rollout", func(s *rollout.Snapshot) {
 			s.State.Rollouts = []rollout.RolloutRecord{{Schema: 1, Rule: "g", Environment: "prod", StartAt: time.Time{}.Add(-1), Founders: 1}}
 		}, 1, "out_of_range state.rollouts[0].startAt: \"0000-12-31T23:59:59Z\": must be in the year 1 or later: positions are counted from it; some databases write the year 0 for none"},
