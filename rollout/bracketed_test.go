@@ -1442,6 +1442,7 @@ func TestJoinedLate(t *testing.T) {
 			v.TargetSelector = row.first
 			s.Approvals = append(s.Approvals, rollout.Approval{Version: v.ID, Deployment: "a", Environment: "prod", By: "ann", Status: rollout.Approved, At: v.CreatedAt})
 		}
+		s.Environments = append(s.Environments, rollout.Environment{ID: "dev"}) // it comes before prod, and has no targets
 		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
 		for k := range s.Targets {
 			x := &s.Targets[k]
