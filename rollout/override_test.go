@@ -1088,6 +1088,26 @@ func TestOverrideWithoutTargets(t *testing.T) {
 	}
 }
 
+// TestOverridesWithoutTargetsOfMany: what is said of a rule for all of prod, whose targets are under
+// policies of their own, is not said of another override, for all of qa.
+func TestOverridesWithoutTargetsOfMany(t *testing.T) {
+	policies := `[{"name":"p","selector":"environment.id == 'prod'","rules":[{"id":"c","versionCooldown":{"intervalSeconds":1}}]}`
+	s := inEnvironments(fleet(10, "v1", map[string][]string{"api": {"v1", "v2"}}), "qa")
+	for _, resource := range s.Resources {
+		policies += fmt.Sprintf(`,{"name":"p-%[1]s","selector":"resource.id == '%[1]s'","rules":[{"retry":{"maxRetries":1}}]}`, resource.ID)
+	}
+	for _, environment := range []string{"prod", "qa"} {
+		s.Overrides = append(s.Overrides, override("c", in(environment), func(o *rollout.Override) { o.ID = environment }))
+	}
+	var told []string
+	for _, d := range mustPlan(t, compile(t, policies+"]"), s, t0).Diagnostics {
+		told = append(told, string(d.Code)+" "+d.Detail)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "override_without_effect qa: ") {
+		t.Errorf("told %q", told)
+	}
+}
+
 // TestOverrideFaults: an override without author or reason is refused, and so is one that can never
 // be active.
 func TestOverrideFaults(t *testing.T) {
