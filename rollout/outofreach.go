@@ -129,8 +129,8 @@ func (w *work) failedAsMember(i, n int32) bool {
 	id := w.version(i, n).ID
 	jobs := t.history()
 	k := jobs.index(func(job *Job) bool { return job.Version == id && !runid.IsRollback(job.Run) })
-	if k < 0 || !jobs.at(k).Status.Terminal() || !strings.HasSuffix(jobs.at(k).Run, "/"+string(bracket.Deploy)) {
-		return false // in progress, or a job of which the bracket does not know
+	if k < 0 || !strings.HasSuffix(jobs.at(k).Run, "/"+string(bracket.Deploy)) {
+		return false // none, or one of which the bracket does not know
 	}
 	if w.outdated(t, id) {
 		return false // the next group runs it again
