@@ -212,8 +212,10 @@ func (s Situation) String() string {
 	}
 	if len(s.Blockers) > 0 {
 		var why []string
+		said := map[string]bool{}
 		for _, verdict := range s.Blockers {
-			if text := verdict.String(); !slices.Contains(why, text) {
+			if text := verdict.String(); !said[text] {
+				said[text] = true
 				why = append(why, text)
 			}
 		}

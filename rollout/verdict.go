@@ -233,7 +233,12 @@ func (v Verdict) phrases(on []Condition) []string {
 		in[text] = c.Environment
 	}
 	var list []string
-	named := map[string]bool{}
+	named, needed := map[string]bool{}, map[string]bool{} // by text; by deployment
+	for _, c := range on {
+		if c.Kind == OnDependency {
+			needed[c.Deployment] = true
+		}
+	}
 	for _, c := range on {
 		text := c.String()
 		switch {
@@ -243,7 +248,7 @@ func (v Verdict) phrases(on []Condition) []string {
 			text = "a change of the rate of " + poolName(c.Pool)
 		case c.Kind == OnSlot && v.Reason == Reason(concurrency.SlotReserved): // of the limit, or of the rate
 			text = "a place in " + poolName(c.Pool) + " that is not reserved"
-		case c.Kind == OnVersion && slices.ContainsFunc(on, func(o Condition) bool { return o.Kind == OnDependency && o.Deployment == c.Deployment }): // none that there is will do
+		case c.Kind == OnVersion && needed[c.Deployment]: // none that there is will do
 			text = "a new version of " + textlist.Name(c.Deployment)
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
