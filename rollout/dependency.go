@@ -225,15 +225,16 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 // versionDependencies appends the verdicts of those dependencies of the version itself that are not
 // met. runs are what an execution of a bracket is about to bring.
 func (w *work) versionDependencies(blockers []Verdict, i int32, v *Version, runs []pendingRun) []Verdict {
+	said := newDistinct(w, blockers)
 	for _, d := range v.Dependencies {
 		if verdict, ok := w.versionDependency(i, d, runs); !ok {
 			if verdict.Reason == ReasonVersionUnmet && verdict.Data.Detail != absentHere && !w.neededMayCome(i, v, d) {
 				verdict.On = []Condition{{Kind: OnVersion, Deployment: d.Deployment}, verdict.On[0]}
 			}
-			blockers = w.once(blockers, verdict)
+			said.add(verdict)
 		}
 	}
-	return blockers
+	return said.blockers
 }
 
 // nameable lists the targets of other deployments that a dependency rule of target i may name: on
@@ -256,6 +257,8 @@ func (w *work) nameable(room []int32, rule *compiledRule, i int32) []int32 {
 func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 	var on, unpublished []Condition // unpublished: versions of those of whom none that there is would do
 	var names []string
+	var lacking, never idSet // a deployment may be missing in several environments
+	several := rule.dependency.AnyEnvironment
 	all := rule.dependency.Match == MatchAll
 	named, satisfied, mayCome := 0, 0, false
 	var room [8]int32
@@ -272,14 +275,14 @@ func (w *work) dependency(rule *compiledRule, i int32) (Verdict, bool, error) {
 			satisfied++
 		} else if is {
 			name := other.Deployment
-			if !rule.dependency.AnyEnvironment || !slices.Contains(names, name) { // it may be missing in several environments
+			if !several || lacking.add(name) {
 				names = append(names, name)
 			}
 			on = append(on, Condition{Kind: OnDependency, Deployment: name, Resource: other.Resource, Environment: other.Environment})
 			if w.ruleMayBeMet(rule, k) {
 				mayCome = true
-			} else if version := (Condition{Kind: OnVersion, Deployment: name}); !slices.Contains(unpublished, version) {
-				unpublished = append(unpublished, version)
+			} else if !several || never.add(name) {
+				unpublished = append(unpublished, Condition{Kind: OnVersion, Deployment: name})
 			}
 		}
 	}

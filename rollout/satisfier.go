@@ -62,9 +62,11 @@ func (w *work) satisfying(dependency VersionDependency) []numbered {
 // holdsFor lists the versions of a deployment, in order, for which an expression may hold. One that
 // fails on a version, or cannot be decided by the version and its deployment alone, may hold for it.
 func (w *work) holdsFor(matcher Matcher, deployment int32) (list []numbered) {
+	b := &w.subject // one for all: a version that may need any of thousands is asked about each
+	*b = bound{deployment: &w.deployments[deployment]}
 	for n, v := range w.versions[deployment].list {
-		b := bound{version: v, deployment: &w.deployments[deployment]}
-		if ask(matcher, &b) != no {
+		b.version = v
+		if ask(matcher, b) != no {
 			list = append(list, numbered{deployment, int32(n)})
 		}
 	}
