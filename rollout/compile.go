@@ -105,6 +105,7 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	}
 	set.byID = rulesByID(set.policies)
 	set.findAsking()
+	askAsMuch(set.progressions)
 	for _, p := range set.policies {
 		var faults [2]error
 		p.hours, faults[0] = set.hours(p.windows)

@@ -62,7 +62,7 @@ type gating struct {
 	approvals map[approvalKey][]Approval // those that count, by now or later
 	passed    map[questionKey]asked      // answers of progression rules, whatever else governs
 	sources   map[questionKey][]source   // of progression rules, by deployment
-	successes map[questionKey]shown      // of progression rules, by the environment that they look at
+	successes map[questionKey]shown      // of progression rules that ask for as much, by the environment that they look at
 }
 
 // asked is what one rule said: since when it is satisfied, or why it is not.
@@ -83,7 +83,10 @@ func (w *work) gateOf(i, n int32) *gate {
 	}
 	view := w.viewOf(i)
 	v := w.version(i, n)
-	g := &gate{view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual))}
+	g := &gate{
+		view: w.view[i], version: n, created: v, rollouts: make([]*rollout, len(view.gradual)),
+		asked: make([]asked, 0, 1+len(view.selectors)+len(view.budgets)+len(view.approvals)+len(view.progressions)),
+	}
 	*at = g // before its rules are asked, which ask for other gates
 	if v.Status == VersionReady {
 		g.asked = append(g.asked, asked{kind: kindStatus, since: v.CreatedAt})

@@ -171,6 +171,7 @@ type lint struct {
 	medians   map[int32]estimate
 	keys      map[string]map[string]bool // variable → keys that some entity has
 	satisfied map[viewQuestion]bool      // answers of satisfiable
+	proofs    map[questionKey]proof      // of progressions that ask for as much
 	verified  map[int32]bool             // per pair, of those asked for: jobs of it are verified
 	missed    map[string][]string        // policy → the keys that its selector missed, as its matcher names them
 

@@ -69,12 +69,16 @@ func (l *lint) lookAtProgression(rule *compiledRule) {
 			unverified.merge(reachOf(k.targets))
 		}
 		var surely, mostly *compiledRule // the first rules whose soak is too long
-		for _, other := range w.views.list[k.view].progressions {
-			switch outlives, always := l.outlives(rule, other, d, e); {
-			case always:
-				surely = cmp.Or(surely, other)
-			case outlives:
-				mostly = cmp.Or(mostly, other)
+		if rule.progression.MaximumAgeHours != nil {
+			for _, other := range w.views.list[k.view].progressions {
+				outlives, always := l.outlives(rule, other, d, e)
+				if always {
+					surely = other
+					break
+				}
+				if outlives {
+					mostly = cmp.Or(mostly, other)
+				}
 			}
 		}
 		switch {
@@ -138,7 +142,7 @@ func (l *lint) verifies(pair int32) bool {
 // success can come.
 func (l *lint) outlives(age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
-	if age.progression.MaximumAgeHours == nil || time.Duration(*age.progression.MaximumAgeHours)*time.Hour > time.Duration(soak.progression.MinimumSoakTimeMinutes)*time.Minute {
+	if time.Duration(*age.progression.MaximumAgeHours)*time.Hour > time.Duration(soak.progression.MinimumSoakTimeMinutes)*time.Minute {
 		return false, false
 	}
 	environments, _ := l.others(age, d, e)
@@ -185,7 +189,6 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 	w := l.w
 	type question struct{ pair, n int32 }
 	answers := map[question]proof{}
-	shown := map[question]proof{} // in the environments that are named, which many others may name
 	var concerns reach
 	var detail, fix string // of the example
 	for k := range l.governed(rule) {
@@ -198,15 +201,7 @@ func (l *lint) lookAtProof(rule *compiledRule) {
 			q := question{k.pair, n}
 			p, known := answers[q]
 			if !known {
-				p = l.proof(rule, d, e, func(other int32) proof {
-					q := question{w.pairAt(other, d), n}
-					own, known := shown[q]
-					if !known {
-						own = l.proofIn(rule, d, other, n)
-						shown[q] = own
-					}
-					return own
-				})
+				p = l.proof(rule, d, e, n)
 				answers[q] = p
 			}
 			if p.unproved && concerns.add(i) {
@@ -247,14 +242,19 @@ func (p proof) why(environment string, rule *EnvironmentProgression) string {
 // proof looks at all environments that a rule names, by what a version has shown in each where it is
 // for any target. If the version can be proved in none of them, it returns the proof of the one that
 // comes closest.
-func (l *lint) proof(rule *compiledRule, d, e int32, in func(other int32) proof) proof {
+func (l *lint) proof(rule *compiledRule, d, e, n int32) proof {
 	environments, failed := l.others(rule, d, e)
 	if failed != nil {
 		return proof{} // another finding
 	}
 	best := proof{}
 	for _, other := range environments {
-		own := in(other)
+		key := questionKey{rule.asMuch, other, d, n}
+		own, known := l.proofs[key] // many other environments, and many rules, may look at it
+		if !known {
+			own = l.proofIn(rule, d, other, n)
+			put(&l.proofs, key, own)
+		}
 		switch {
 		case own.population == 0:
 			continue
@@ -315,19 +315,14 @@ type stages struct {
 	*lint
 	deployment int32
 	starts     map[int32]bool // kinds
+	able       map[int32]int  // per pair: targets of these
 }
 
 // proved reports whether enough targets in an environment can start for a progression.
 func (s stages) proved(rule *compiledRule, e int32) bool {
 	pair := s.w.pairAt(e, s.deployment)
-	able := 0
-	for _, k := range s.kindsOf[pair] {
-		if s.starts[k] {
-			able += len(s.kinds[k].targets)
-		}
-	}
 	n := len(s.w.pairs[pair].targets)
-	return n == 0 || able >= rule.progression.required(n)
+	return n == 0 || s.able[pair] >= rule.progression.required(n)
 }
 
 // unmet returns the first progression that keeps a kind from starting, and the environments that it
@@ -352,7 +347,7 @@ func (l *lint) lookAtStages(d int32) {
 	for e := range w.environments {
 		own = append(own, l.kindsOf[w.pairAt(int32(e), d)]...)
 	}
-	s := stages{l, d, map[int32]bool{}}
+	s := stages{l, d, map[int32]bool{}, map[int32]int{}}
 	for changed := true; changed; {
 		changed = false
 		for _, k := range own {
@@ -361,6 +356,7 @@ func (l *lint) lookAtStages(d int32) {
 			}
 			if rule, _ := s.unmet(k); rule == nil {
 				s.starts[k], changed = true, true
+				s.able[l.kinds[k].pair] += len(l.kinds[k].targets)
 			}
 		}
 	}

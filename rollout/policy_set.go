@@ -215,6 +215,7 @@ type compiledRule struct {
 	budget      *FailureBudget
 	approval    *AnyApproval
 	progression *EnvironmentProgression
+	asMuch      *compiledRule // the first rule whose progression asks for as much of an environment
 	cooldown    *VersionCooldown
 	retry       *Retry
 	rollback    *Rollback

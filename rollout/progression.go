@@ -89,13 +89,18 @@ func billionths(share float64) (uint64, error) {
 	return units, err
 }
 
-// required is how many of n targets must have succeeded: at least 1, rounded up.
-func (p *EnvironmentProgression) required(n int) int {
+// share returns the percentage in billionths.
+func (p *EnvironmentProgression) share() uint64 {
 	units := uint64(100_000_000_000)
 	if p.MinimumSuccessPercentage != nil {
 		units, _ = billionths(*p.MinimumSuccessPercentage) // Validate passed
 	}
-	high, low := bits.Mul64(uint64(n), units)
+	return units
+}
+
+// required is how many of n targets must have succeeded: at least 1, rounded up.
+func (p *EnvironmentProgression) required(n int) int {
+	high, low := bits.Mul64(uint64(n), p.share())
 	share, rest := bits.Div64(high, low, 100_000_000_000)
 	if rest > 0 {
 		share++
@@ -263,13 +268,42 @@ type shown struct {
 
 // succeeded returns what a progression rule finds for a version in one environment.
 func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) shown {
-	key := questionKey{rule, environment, deployment, n}
+	key := questionKey{rule.asMuch, environment, deployment, n}
 	found, known := w.successes[key]
 	if !known {
 		found = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
 		put(&w.successes, key, found)
 	}
+	if found.verdict.Rule != "" {
+		found.verdict.Rule = rule.id
+	}
 	return found
+}
+
+// askAsMuch finds the progression rules that ask for as much of an environment. Each of thousands of
+// tenants may have one of its own, and they are answered together.
+func askAsMuch(rules []*compiledRule) {
+	type demand struct {
+		share             uint64
+		soak, age         int64
+		statuses          string
+		everAfter, passed bool
+	}
+	first := map[demand]*compiledRule{}
+	for _, rule := range rules {
+		p := rule.progression
+		own := demand{share: p.share(), soak: p.MinimumSoakTimeMinutes, everAfter: p.MaximumAgeHours == nil, passed: p.RequireVerificationPassed}
+		if p.MaximumAgeHours != nil {
+			own.age = *p.MaximumAgeHours
+		}
+		for _, status := range p.SuccessStatuses {
+			own.statuses += strconv.Quote(string(status))
+		}
+		if first[own] == nil {
+			first[own] = rule
+		}
+		rule.asMuch = first[own]
+	}
 }
 
 // results is what a version has come to on those targets of an environment that it is for.
