@@ -7,8 +7,8 @@ import (
 
 // Evaluate reports whether a candidate, the id of a version of the deployment, may be deployed on
 // the resource now. The state must be the one that [Step] returned with the plan, or the result of
-// a [Plan.Commit] of it. Evaluate changes nothing and makes no pass over the fleet, but one over the
-// members with a target on the resource.
+// a [Plan.Commit] of it. Evaluate changes nothing and makes no pass over the fleet, but one over
+// the members with a target on the resource.
 //
 // The first row that applies decides:
 //

@@ -1,0 +1,90 @@
+package rollout
+
+import "slices"
+
+// distinctVerdicts adds verdicts to a list, each once, as once does, and looks for them in a table
+// where they are many.
+type distinctVerdicts struct {
+	w        *work
+	blockers []Verdict
+	table    map[gist][]int32 // where in the list; nil while it is short
+}
+
+// gist is what tells most verdicts apart.
+type gist struct {
+	reason             Reason
+	rule, about, where string
+}
+
+func gistOf(v *Verdict) (g gist) {
+	g.reason, g.rule = v.Reason, v.Rule
+	if v.Data != nil {
+		g.about = v.Data.Detail
+	}
+	if len(v.On) > 0 {
+		g.where = v.On[len(v.On)-1].Deployment
+	}
+	return g
+}
+
+func newDistinct(w *work, blockers []Verdict) distinctVerdicts {
+	return distinctVerdicts{w: w, blockers: blockers}
+}
+
+func (d *distinctVerdicts) add(verdict Verdict) {
+	if len(d.blockers) < 16 {
+		d.blockers = d.w.once(d.blockers, verdict)
+		return
+	}
+	if d.table == nil {
+		d.table = make(map[gist][]int32, len(d.blockers))
+		for k := range d.blockers {
+			g := gistOf(&d.blockers[k])
+			d.table[g] = append(d.table[g], int32(k))
+		}
+	}
+	g := gistOf(&verdict)
+	for _, k := range d.table[g] {
+		if d.blockers[k].Equal(verdict) {
+			return
+		}
+	}
+	d.table[g] = append(d.table[g], int32(len(d.blockers)))
+	d.blockers = d.w.also(d.blockers, verdict)
+}
+
+// idSet is a set of ids, which takes no table while they are few.
+type idSet struct {
+	few  []string
+	many map[string]bool
+}
+
+// add reports whether the id was not there.
+func (s *idSet) add(id string) bool {
+	if s.many == nil {
+		if slices.Contains(s.few, id) {
+			return false
+		}
+		if s.few = append(s.few, id); len(s.few) == 16 {
+			s.many = make(map[string]bool, 32)
+			for _, one := range s.few {
+				s.many[one] = true
+			}
+		}
+		return true
+	}
+	before := len(s.many)
+	s.many[id] = true
+	return len(s.many) > before
+}
+
+// once is also, unless the blockers hold the verdict already: what several members of a bracket
+// wait for is listed once for their resource.
+func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
+	for k := range blockers {
+		if blockers[k].Equal(verdict) {
+			return blockers
+		}
+	}
+	return w.also(blockers, verdict)
+}
