@@ -2,6 +2,9 @@ package rollout
 
 import "slices"
 
+// fewDistinct is how many entries are compared one by one, without a table.
+const fewDistinct = 16
+
 // distinctVerdicts adds verdicts to a list, each once, as once does, and looks for them in a table
 // where they are many.
 type distinctVerdicts struct {
@@ -32,7 +35,7 @@ func newDistinct(w *work, blockers []Verdict) distinctVerdicts {
 }
 
 func (d *distinctVerdicts) add(verdict Verdict) {
-	if len(d.blockers) < 16 {
+	if len(d.blockers) < fewDistinct {
 		d.blockers = d.w.once(d.blockers, verdict)
 		return
 	}
@@ -65,8 +68,8 @@ func (s *idSet) add(id string) bool {
 		if slices.Contains(s.few, id) {
 			return false
 		}
-		if s.few = append(s.few, id); len(s.few) == 16 {
-			s.many = make(map[string]bool, 32)
+		if s.few = append(s.few, id); len(s.few) == fewDistinct {
+			s.many = make(map[string]bool, 2*fewDistinct)
 			for _, one := range s.few {
 				s.many[one] = true
 			}

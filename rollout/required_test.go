@@ -223,22 +223,29 @@ func TestDependenciesOfLongTexts(t *testing.T) {
 			} else {
 				s.Environments[0].Metadata = long
 			}
-			says := func(compiler rollout.Compiler) string {
-				set, err := rollout.Load([]byte(policy(strings.Join(rules, ","))), compiler)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return text(t, mustPlan(t, set, s, t0.Add(time.Minute)))
-			}
-			n := 0
-			want := says(silent{newEnv(t), &n})
-			if failed := strings.Count(want, string(rollout.ReasonSelectorError)); failed < many {
-				t.Errorf("%s: %d expressions fail", of, failed)
-			}
-			if diff := cmp.Diff(want, says(newEnv(t))); diff != "" {
-				t.Errorf("%s, %s: %s", of, rule, diff)
-			}
+			failsAlike(t, of+", "+rule, policy(strings.Join(rules, ",")), s, many)
 		}
+	}
+}
+
+// failsAlike makes sure that so many expressions fail in a plan, at least, and that it is the same
+// plan where expressions do not tell what they require.
+func failsAlike(t *testing.T, what, policies string, s rollout.Snapshot, many int) {
+	t.Helper()
+	says := func(compiler rollout.Compiler) string {
+		set, err := rollout.Load([]byte(policies), compiler)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text(t, mustPlan(t, set, s, t0.Add(time.Minute)))
+	}
+	n := 0
+	want := says(silent{newEnv(t), &n})
+	if failed := strings.Count(want, string(rollout.ReasonSelectorError)); failed < many {
+		t.Errorf("%s: %d expressions fail", what, failed)
+	}
+	if diff := cmp.Diff(want, says(newEnv(t))); diff != "" {
+		t.Errorf("%s: %s", what, diff)
 	}
 }
 
@@ -261,21 +268,7 @@ func TestPoliciesOfLongTexts(t *testing.T) {
 		case "resource":
 			s.Resources[1].Metadata = long
 		}
-		says := func(compiler rollout.Compiler) string {
-			set, err := rollout.Load([]byte("["+strings.Join(policies, ",")+"]"), compiler)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return text(t, mustPlan(t, set, s, t0.Add(time.Minute)))
-		}
-		n := 0
-		want := says(silent{newEnv(t), &n})
-		if failed := strings.Count(want, string(rollout.ReasonSelectorError)); failed < many {
-			t.Errorf("%s: %d selectors fail", of, failed)
-		}
-		if diff := cmp.Diff(want, says(newEnv(t))); diff != "" {
-			t.Errorf("%s: %s", of, diff)
-		}
+		failsAlike(t, of, "["+strings.Join(policies, ",")+"]", s, many)
 	}
 }
 
