@@ -139,7 +139,9 @@ func (c Calendar) searches() time.Duration {
 // [time.Time.UTC] also drops the reading of a monotonic clock.
 func (c Calendar) limit(t time.Time) time.Time { return earlier(t.UTC().Add(c.searches()), never()) }
 
-func (c Calendar) pass(t time.Time) pass { return pass{start: t.UTC(), limit: c.limit(t)} }
+func (c Calendar) pass(t time.Time, soon int) pass {
+	return pass{start: t.UTC(), limit: c.limit(t), again: repetition{calendar: c, soon: soon}}
+}
 
 // Open reports whether the calendar is open at t. It is open at exactly the start of an allow
 // window and closed at exactly its end; for a deny window it is the other way round. Where a host's
@@ -184,7 +186,7 @@ func (s *set) open(t time.Time) (bool, error) {
 func (c Calendar) NextOpen(t time.Time) (time.Time, error) {
 	u, _, err := c.fit(t, 0, patience)
 	if errors.Is(err, ErrNeverFits) {
-		p := c.pass(t)
+		p := c.pass(t, patience)
 		return time.Time{}, p.neverOpen(0)
 	}
 	return u, err
@@ -216,11 +218,19 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 // the horizon, or a *[FieldError] if d is negative or a host's recurrence is at fault. For many
 // durations from one start use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
+	u, _, err := c.addOpen(t, d, patience)
+	return u, err
+}
+
+// addOpen is AddOpen, which looks at so many stretches before it asks what repeats itself. It also
+// returns how many it has looked at in all.
+func (c Calendar) addOpen(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
 	var r room
 	k := c.cursor(&r)
-	p := c.pass(t)
+	p := c.pass(t, soon)
 	p.rewind(&k)
-	return p.addOpen(&k, d)
+	u, err = p.addOpen(&k, d)
+	return u, p.again.looked, err
 }
 
 // OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks
@@ -256,49 +266,31 @@ func (c Calendar) NextFit(t time.Time, d time.Duration) (time.Time, error) {
 	return u, err
 }
 
-// patience is how many stretches a search looks at before it asks what repeats itself. Most
-// searches end before.
-const patience = 32
-
-// glances is how many rules a lap looks at in the time in which the cursor asks one. So laps cost no
-// more than what lies between them, however many rules there are.
-const glances = 16
-
 // fit is NextFit, which looks at so many stretches before it asks what repeats itself. It also
 // returns how many it has looked at in all.
 func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
 	var r room
 	k := c.cursor(&r)
 	at, limit := later(t.UTC(), first()), c.limit(t)
-	var period int64
-	l := lap{to: at.Unix()} // over
-	again, due := soon, 0   // when to ask for a lap, in stretches and in steps: near a change of the clock there is none
+	again := c.repetition(at, limit, soon)
 	u = at
-	for running := false; at.Before(never()) && (running || at.Before(limit)); looked++ {
+	for running := false; at.Before(never()) && (running || at.Before(limit)); again.looked++ {
 		open, until, err := k.at(at)
 		if err != nil {
-			return time.Time{}, looked, err
+			return time.Time{}, again.looked, err
 		}
 		if open && !running {
 			u = at
 		}
 		if running = open; open && until.Sub(u) >= d {
-			return u, looked, nil
+			return u, again.looked, nil
 		}
-		if looked == soon {
-			period = c.period(int64(limit.Sub(at) / time.Second))
-		}
-		if period > 0 && !open {
-			if looked >= again && at.Unix() >= l.to {
-				if steps := k.steps(); steps >= due {
-					l, again, due = c.lap(at, limit), looked+soon, steps+len(k.states)/glances
-				}
-			}
-			until = later(until, l.skip(at, period))
+		if !open {
+			until = later(until, again.skip(&k, at))
 		}
 		at = until
 	}
-	return time.Time{}, looked, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
+	return time.Time{}, again.looked, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
 }
 
 // Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They
@@ -336,7 +328,7 @@ func (c Calendar) intervals(from, to time.Time, yield func(start, end time.Time)
 // Walk returns a [Walk] that begins at t. It answers what [Calendar.AddOpen] answers for t, for
 // many durations.
 func (c Calendar) Walk(t time.Time) *Walk {
-	w := &Walk{cursor: c.cursor(new(room)), pass: c.pass(t)}
+	w := &Walk{cursor: c.cursor(new(room)), pass: c.pass(t, patience)}
 	w.pass.rewind(&w.cursor)
 	return w
 }

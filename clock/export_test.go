@@ -14,3 +14,9 @@ func ParseRecurrence(text string) error {
 func (c Calendar) Fit(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
 	return c.fit(t, d, soon)
 }
+
+// Add is [Calendar.AddOpen], which looks at soon stretches before it asks what repeats itself, and
+// returns how many it has looked at in all.
+func (c Calendar) Add(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
+	return c.addOpen(t, d, soon)
+}

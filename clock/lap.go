@@ -2,7 +2,7 @@ package clock
 
 import "time"
 
-// A search that finds nothing goes through years of the same week. While no clock is changed and no
+// A search that finds nothing would go through years of the same week. While no clock is changed and no
 // one-off window begins or ends, the windows of a calendar repeat themselves with a period; so a
 // search that has gone through one period need not go through the next ones before that ends.
 
@@ -38,6 +38,52 @@ func (c Calendar) period(longest int64) int64 {
 		}
 	}
 	return days * day
+}
+
+// repetition is what a search knows of how its calendar repeats itself.
+type repetition struct {
+	calendar Calendar
+	limit    time.Time // of the search
+	soon     int       // how many stretches are looked at before it is asked what repeats itself
+	looked   int       // stretches so far; counted by the search
+
+	asked      bool  // for the period
+	period     int64 // in seconds; 0: there is none
+	lap        lap
+	again, due int // when to ask for a lap, in stretches and in steps: near a change of the clock there is none
+}
+
+// patience is how many stretches a search looks at before it asks what repeats itself. Most
+// searches end before.
+const patience = 32
+
+// glances is how many rules a lap looks at in the time in which the cursor asks one. So laps cost no
+// more than what lies between them, however many rules there are.
+const glances = 16
+
+// repetition returns that of a search from at to limit.
+func (c Calendar) repetition(at, limit time.Time, soon int) repetition {
+	return repetition{calendar: c, limit: limit, soon: soon, again: soon, lap: lap{to: at.Unix()}} // the lap is over
+}
+
+// skip is [lap.skip] at an instant at which the calendar is closed, in the lap that holds it. If it
+// is too soon to ask for one, skip returns at.
+func (r *repetition) skip(k *cursor, at time.Time) time.Time {
+	if r.looked < r.soon {
+		return at
+	}
+	if !r.asked {
+		r.asked, r.period = true, r.calendar.period(int64(r.limit.Sub(at)/time.Second))
+	}
+	if r.period == 0 {
+		return at
+	}
+	if r.looked >= r.again && at.Unix() >= r.lap.to {
+		if steps := k.steps(); steps >= r.due {
+			r.lap, r.again, r.due = r.calendar.lap(at, r.limit), r.looked+r.soon, steps+len(k.states)/glances
+		}
+	}
+	return r.lap.skip(at, r.period)
 }
 
 // periodDays returns after how many days the starts have the same times again, on a local clock.

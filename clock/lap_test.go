@@ -2,6 +2,7 @@ package clock_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -96,6 +97,98 @@ func TestNextFitLeavesNothingOut(t *testing.T) {
 	}, "all looked at", "never, without looking at all", "late, without looking at all")
 }
 
+// TestAddOpenLeavesNothingOut: of the time that is closed what repeats itself is left out, and
+// nothing else. The reference adds up all intervals.
+func TestAddOpenLeavesNothingOut(t *testing.T) {
+	seen := testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		place := rapid.SampledFrom(places()).Draw(t, "place")
+		from := place.middle.Add(-time.Duration(rapid.OneOf(rapid.IntRange(-100*60, 50*60), rapid.IntRange(0, 250*24*60)).Draw(t, "minutes before")) * time.Minute)
+		deny := false
+		own := []clock.Window{drawPlan(t, place).window()} // what recurs, and what takes most of it away: a freeze, or another policy
+		frozen := drawPlan(t, place).window()
+		if frozen.AllowWindow = &deny; frozen.DurationMinutes > 0 {
+			frozen.DurationMinutes += rapid.SampledFrom([]clock.Minutes{0, 60, 18 * 60, 24 * 60, 7 * 24 * 60}).Draw(t, "more minutes")
+		}
+		apart := rapid.Bool().Draw(t, "two policies")
+		if apart {
+			frozen.AllowWindow = nil
+		}
+		windows := []clock.Window{frozen}
+		for range rapid.IntRange(0, 3).Draw(t, "one-off windows") {
+			begin := from.Add(time.Duration(rapid.Int64Range(-1e15, 4e16).Draw(t, "begin")))
+			w := clock.Window{From: begin, Until: begin.Add(time.Duration(rapid.Int64Range(1, 1e15).Draw(t, "length")))}
+			if rapid.Bool().Draw(t, "a freeze") {
+				w.AllowWindow = &deny
+			}
+			windows = append(windows, w)
+		}
+		if !apart {
+			own, windows = append(own, windows...), nil
+		}
+		var parts []clock.Calendar
+		for _, list := range [][]clock.Window{own, windows} {
+			c, err := clock.NewCalendar(list, time.LoadLocation)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parts = append(parts, c)
+		}
+		c := clock.Intersect(parts...)
+		horizon := time.Duration(rapid.IntRange(1, 700).Draw(t, "days")) * 24 * time.Hour
+		c = c.WithHorizon(horizon)
+		stretches := 0
+		durations, sum := []time.Duration{0}, time.Duration(0)
+		for start, until := range c.Intervals(from, from.Add(horizon)) {
+			stretches++
+			if sum += until.Sub(start); stretches < 5 || until.Sub(from) > 2000*time.Hour && len(durations) < 20 {
+				durations = append(durations, sum-1, sum, sum+1)
+			}
+		}
+		durations = append(durations, sum-1, sum)
+		walk := c.Walk(from)
+		for _, d := range durations {
+			if d < 0 {
+				continue
+			}
+			var want time.Time
+			left := d
+			for start, until := range c.Intervals(from, from.Add(horizon)) {
+				if left < until.Sub(start) {
+					want = start.Add(left)
+					break
+				}
+				left -= until.Sub(start)
+			}
+			check := func(how string, got time.Time, err error) {
+				if !got.Equal(want) || want.IsZero() != errors.Is(err, clock.ErrNeverOpen) || !want.IsZero() && err != nil {
+					t.Fatalf("%v from %v on, %s: %v, %v, want %v", d, from, how, got, err, want)
+				}
+			}
+			got, all, err := c.Add(from, d, math.MaxInt)
+			check("never asking", got, err)
+			for soon := range 3 {
+				got, looked, err := c.Add(from, d, soon+1)
+				check(fmt.Sprint("soon ", soon+1), got, err)
+				switch {
+				case looked > all:
+					t.Fatalf("%v from %v on: %d stretches instead of %d", d, from, looked, all)
+				case looked == all:
+					seen["all looked at"]++
+				case want.IsZero():
+					seen["never, without looking at all"]++
+				default:
+					seen["late, without looking at all"]++
+				}
+			}
+			got, err = c.AddOpen(from, d)
+			check("alone", got, err)
+			got, err = walk.AddOpen(d)
+			check("in a walk", got, err)
+		}
+	}, "all looked at", "never, without looking at all", "late, without looking at all")
+}
+
 // TestNextFitInTheNightOfAChange: in the nights in which the clock is changed, and only then, windows
 // are open for longer or shorter than in all others, and searches from every hour around them do
 // not take such a night for any other, or another for such a night.
@@ -183,6 +276,30 @@ func TestNextFitLooksAtFew(t *testing.T) {
 	} {
 		_, looked, err := parsed(t, row.window).Fit(at(row.from), time.Hour, 32)
 		if !errors.Is(err, clock.ErrNeverFits) || looked > row.most {
+			t.Errorf("%s: %d stretches, %v", row.why, looked, err)
+		}
+	}
+}
+
+// TestAddOpenLooksAtFew: open time that never comes is not looked for in every day of five years.
+func TestAddOpenLooksAtFew(t *testing.T) {
+	for _, row := range []struct {
+		why     string
+		windows []string // each of a policy of its own
+		d       time.Duration
+		most    int
+	}{
+		{"two windows that never meet", []string{daily("02:00", "05:00"), daily("06:00", "09:00")}, 0, 100},
+		{"freezes that together take all day away", []string{
+			`{"rrule":"FREQ=DAILY;BYHOUR=0;BYMINUTE=0","durationMinutes":800,"allowWindow":false}`, `{"rrule":"FREQ=DAILY;BYHOUR=12;BYMINUTE=0","durationMinutes":800,"allowWindow":false}`}, time.Hour, 100},
+		{"two windows that met once", []string{
+			`{"from":"2026-01-01T00:00:00Z","until":"2026-02-01T00:00:00Z"}`, daily("06:00", "09:00")}, 94 * time.Hour, 200},
+	} {
+		calendars := make([]clock.Calendar, len(row.windows))
+		for i, w := range row.windows {
+			calendars[i] = parsed(t, w)
+		}
+		if _, looked, err := clock.Intersect(calendars...).Add(at("2026-01-01T00:00:00Z"), row.d, 32); !errors.Is(err, clock.ErrNeverOpen) || looked > row.most {
 			t.Errorf("%s: %d stretches, %v", row.why, looked, err)
 		}
 	}

@@ -29,6 +29,9 @@ type pass struct {
 	at, until     time.Time
 	spent, usable time.Duration
 	err           error // a fault of a host's recurrence, met at at
+
+	shut  time.Time // if the stretch is closed: since when all are
+	again repetition
 }
 
 func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
@@ -66,6 +69,7 @@ func (p *pass) neverOpen(d time.Duration) error {
 func (p *pass) rewind(k *cursor) {
 	k.rewind()
 	p.at, p.until, p.spent, p.usable, p.err = later(p.start, first()), never(), 0, 0, nil
+	p.shut, p.again = p.at, p.again.calendar.repetition(p.at, p.limit, p.again.soon)
 	if p.at.Before(p.limit) {
 		p.look(k)
 	}
@@ -76,8 +80,11 @@ func (p *pass) look(k *cursor) {
 	var open bool
 	open, p.until, p.err = k.at(p.at)
 	if p.usable = 0; open {
-		p.usable = earlier(p.until, p.limit).Sub(p.at)
+		p.usable, p.shut = earlier(p.until, p.limit).Sub(p.at), p.until
+	} else if skip := p.again.skip(k, p.at); p.shut.Unix() < p.at.Unix()-p.again.period { // closed for a period: until there, too
+		p.until = later(p.until, skip)
 	}
+	p.again.looked++
 }
 
 func negative(d time.Duration) error {
