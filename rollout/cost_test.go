@@ -545,6 +545,23 @@ func TestCostOfManyOfOneTarget(t *testing.T) {
 				}
 			}
 		}},
+		{"attempts of a member of a bracket that failed, and were forgiven once", func(n int) func() {
+			set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"again","retry":{"maxRetries":1000000}}`))
+			s := one()
+			first := mustPlan(t, set, s, t0)
+			s.State = mustCommit(t, first, t0)
+			for k := range 2 * n {
+				s.Targets[0].Jobs = append(s.Targets[0].Jobs, rollout.Job{
+					Run: fmt.Sprint(strings.TrimSuffix(first.Start[0].Run, "1/deploy"), k+1, "/deploy"), Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(time.Duration(k+1) * time.Millisecond),
+				})
+			}
+			s.Overrides = append(s.Overrides, override("again", func(o *rollout.Override) { o.CreatedAt = t0.Add(time.Second) }))
+			return func() {
+				if p := plan(set, s); len(p.Start) != 1 {
+					t.Fatal(p)
+				}
+			}
+		}},
 		{"dependencies of one version", func(n int) func() {
 			set, s := compile(t, policy(noRule)), needs(n, "version.tag == 'v3'")
 			return func() {

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"sort"
 	"strings"
 	"time"
 
@@ -64,6 +65,11 @@ func (h history) newest(n int) history {
 		return history{h.listed[len(h.listed)-n:], true}
 	}
 	return history{h.listed[:n], false}
+}
+
+// since counts the jobs that were created at an instant or after it.
+func (h history) since(t time.Time) int {
+	return sort.Search(len(h.listed), func(k int) bool { return h.at(k).CreatedAt.Before(t) })
 }
 
 // jobOrder is the order in which the jobs of a target are listed.

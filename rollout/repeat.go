@@ -19,7 +19,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	}
 	blockers, tried := w.closed(nil, i, floor), w.tried(i, floor, own)
 	for _, rule := range w.retriesOf(i) {
-		a := w.afterUnder(rule, i, floor, tried)
+		a := w.afterUnder(rule, i, floor, tried, rule.failures(tried))
 		if a.reason == "" {
 			continue
 		}

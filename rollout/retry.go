@@ -124,10 +124,15 @@ type attempts struct {
 // rules that govern it: the smallest number of retries and the longest delay win. Without a rule a
 // single attempt is allowed. The last override of a rule forgives the attempts before it.
 func (w *work) after(i, n int32, jobs history) attempts {
+	return w.afterIn(i, n, jobs, func(_ int, rule *compiledRule) int { return rule.failures(jobs) })
+}
+
+// afterIn is after where the failures under the k-th rule have been counted.
+func (w *work) afterIn(i, n int32, jobs history, failures func(k int, rule *compiledRule) int) attempts {
 	var worst attempts
 	var forgiven time.Time
 	for k, rule := range w.retriesOf(i) {
-		a := w.afterUnder(rule, i, n, jobs)
+		a := w.afterUnder(rule, i, n, jobs, failures(k, rule))
 		forgiven = later(forgiven, a.forgiven)
 		if k == 0 || a.worse(worst) {
 			worst = a
@@ -146,39 +151,34 @@ func (w *work) retriesOf(i int32) []*compiledRule {
 	return []*compiledRule{{retry: &Retry{MaxRetries: new(int)}}}
 }
 
-// afterUnder is after under one of the rules.
-func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs history) attempts {
-	counted := jobs
-	var forgiven time.Time
+// afterUnder is after under one of the rules, which counts so many of the newest jobs as failures.
+func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs history, failed int) attempts {
+	a := attempts{failed: failed, allowed: min(*rule.retry.MaxRetries, math.MaxInt-1) + 1}
 	if o := w.overridesAt(rule.id, i, n).last; o != nil {
-		if old := jobs.index(func(job *Job) bool { return job.CreatedAt.Before(o.CreatedAt) }); old >= 0 {
-			counted = jobs.newest(old)
+		a.failed = min(failed, jobs.since(o.CreatedAt))
+		if failed > 0 && a.failed == 0 {
+			a.forgiven = o.CreatedAt
 		}
-		if counted.len() == 0 && jobs.len() > 0 && rule.retry.counts(jobs.at(0).Status) {
-			forgiven = o.CreatedAt
-		}
-	}
-	a := rule.after(counted, w.now)
-	a.forgiven = forgiven
-	return a
-}
-
-// after judges the newest consecutive jobs of one release.
-func (r *compiledRule) after(jobs history, now time.Time) attempts {
-	a := attempts{allowed: min(*r.retry.MaxRetries, math.MaxInt-1) + 1}
-	for a.failed < jobs.len() && r.retry.counts(jobs.at(a.failed).Status) {
-		a.failed++
 	}
 	if a.failed > 0 {
-		a.next = addTime(jobs.at(0).end(), r.retry.Delay(a.failed))
+		a.next = addTime(jobs.at(0).end(), rule.retry.Delay(a.failed))
 	}
 	switch {
 	case a.failed >= a.allowed:
 		a.reason = ReasonRetryExhausted
-	case now.Before(a.next):
+	case w.now.Before(a.next):
 		a.reason = ReasonRetryBackoff
 	}
 	return a
+}
+
+// failures counts the newest consecutive jobs that are attempts that failed.
+func (r *compiledRule) failures(jobs history) int {
+	failed := 0
+	for failed < jobs.len() && r.retry.counts(jobs.at(failed).Status) {
+		failed++
+	}
+	return failed
 }
 
 func (a attempts) worse(b attempts) bool {

@@ -203,7 +203,7 @@ func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
 	// The attempts of this run's generation and purpose, this one and those before it.
 	row := w.attemptsOf(i, prefix[:strings.LastIndexByte(prefix, '/')+1], "/"+string(purpose))
 	at, _ := slices.BinarySearch(row.places, k)
-	a := w.after(i, w.number(i, job.Version), history{listed: row.jobs[at:]})
+	a := w.afterIn(i, w.number(i, job.Version), history{listed: row.jobs[at:]}, func(k int, rule *compiledRule) int { return row.failures(k, rule, at) })
 	switch {
 	case a.reason == ReasonRetryExhausted:
 		return time.Time{}
@@ -218,7 +218,24 @@ type attempted struct {
 	target         int32
 	prefix, suffix string // of their run ids
 	jobs           []Job
-	places         []int // of jobs, among those of the target
+	places         []int    // of jobs, among those of the target
+	streaks        []streak // by retry rule of the target
+}
+
+// streak is a stretch [from, to) of attempts that all failed, up to the first that did not.
+type streak struct{ from, to int }
+
+// failures is [compiledRule.failures] of the jobs from at on, under the target's k-th rule. They
+// are asked for one after the other, and each streak is counted once.
+func (row *attempted) failures(k int, rule *compiledRule, at int) int {
+	for len(row.streaks) <= k {
+		row.streaks = append(row.streaks, streak{})
+	}
+	own := &row.streaks[k]
+	if at < own.from || own.to <= at {
+		*own = streak{at, at + rule.failures(history{listed: row.jobs[at:]})}
+	}
+	return own.to - at
 }
 
 // attemptsOf returns the runs of which the ids begin and end so. They are mostly asked for one after
