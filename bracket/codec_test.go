@@ -117,7 +117,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running"`, `"status":"runs"`, "open.members[1].status", "enums fail closed"},
 		{`"role":"main","action"`, `"role":"","action"`, "open.members[1].role", "a stored role is explicit"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":-1`, "open.members[1].attempt: -1: ", "attempts are counted"},
-		{`"status":"running","attempt":1`, `"status":"running","attempt":2147483648`, "open.members[1].attempt: 2147483648: ", "nobody has counted so far"},
+		{`"status":"running","attempt":1`, `"status":"running","attempt":2147483648`, "open.members[1].attempt: ", "nobody has counted so far"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":-1`, "open.members[1].generation: -1: ", "nobody ever gave a run that identity"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":2`, "open.members[1].generation: 2: ", "a run of a generation to come"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"generation":1`, "open.members[1].generation: 1: ", "the present generation is written as none"},
