@@ -142,6 +142,40 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestEventsOfARolloutThatHasNotStarted: a curve waits for the events of all gates that are shut, and
+// an event that opens several of them is one event. Gates that are no gates of the curve, and open
+// ones, have no part in it.
+func TestEventsOfARolloutThatHasNotStarted(t *testing.T) {
+	approval := rollout.Condition{Kind: rollout.OnApproval, Version: "v1", Deployment: "api", Environment: "prod"}
+	success := rollout.Condition{Kind: rollout.OnJob, Version: "v1", Deployment: "api", Environment: "staging"}
+	const one, two = `{"anyApproval":{"minApprovals":1}}`, `{"anyApproval":{"minApprovals":2}}`
+	const proved, soaked = `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"}}`, `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'","minimumSoakTimeMinutes":5}}`
+	const refused = `{"versionSelector":{"selector":"version.tag == 'v2'"}}`
+	for _, row := range []struct {
+		why   string
+		rules []string
+		want  []rollout.Condition
+	}{
+		{"one rule", []string{one}, []rollout.Condition{approval}},
+		{"two of which one is satisfied", []string{one, `{"anyApproval":{"minApprovals":0}}`}, []rollout.Condition{approval}},
+		{"two that wait for the same people", []string{one, two}, []rollout.Condition{approval}},
+		{"two that wait for the same successes, and for people", []string{proved, one, soaked}, []rollout.Condition{approval, success}},
+		{"beside what is no gate of a curve", []string{refused, two, one}, []rollout.Condition{approval}},
+	} {
+		s := fleet(1, "", map[string][]string{"api": {"v1"}})
+		s.Environments = append(s.Environments, rollout.Environment{ID: "staging", Name: "staging"})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "api"}})
+		plan := mustPlan(t, compile(t, policy(strings.Join(row.rules, ",")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)), s, t0)
+		wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
+		k := slices.IndexFunc(wait.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonRolloutNotStarted })
+		if k < 0 {
+			t.Errorf("%s: %v", row.why, wait)
+		} else if got := wait.Blockers[k].On; !slices.Equal(got, row.want) {
+			t.Errorf("%s: waits for %v, want %v", row.why, got, row.want)
+		}
+	}
+}
+
 func TestApprovers(t *testing.T) {
 	voice := func(by, version, environment string, status rollout.ApprovalStatus) rollout.Approval {
 		return rollout.Approval{Version: version, Deployment: "api", Environment: environment, By: by, Status: status, At: t0}

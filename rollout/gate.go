@@ -46,7 +46,7 @@ type gate struct {
 	base          time.Time          // the latest instant at which an approval or progression opened, never before the version was created; zero while one is shut
 	eligible      time.Time          // without blockers: the latest instant at which any rule opened, even by an override. Groups count from it, curves from base
 	anew          time.Time          // as eligible, but where an override opened a rule, by the last one of it: what an execution did without is missed since then
-	shut          []Condition        // what the shut rules wait for
+	shut          []Condition        // what the shut rules wait for, each event once
 	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
 	early         int                // how many of blockers come before the failure budgets
 	asked         []asked            // every rule's answer, for targets that an override lets past one of them
@@ -140,7 +140,8 @@ func (w *work) gateOf(i, n int32) *gate {
 func (w *work) sum(g *gate, environment, resource string) {
 	g.blockers, g.shut, g.base, g.eligible, g.opens, g.early = nil, nil, g.created.CreatedAt, g.created.CreatedAt, time.Time{}, 0
 	g.anew = g.eligible
-	closed, byTime := false, true
+	var closed []Verdict
+	byTime := true
 	for k := range g.asked {
 		own := &g.asked[k]
 		since, anew := own.since, own.since
@@ -160,16 +161,15 @@ func (w *work) sum(g *gate, environment, resource string) {
 				}
 				continue
 			}
-			closed = true
-			g.shut = append(g.shut, own.verdict.On...)
+			closed = append(closed, own.verdict)
 			byTime = byTime && !own.verdict.Until.IsZero()
 			g.opens = later(g.opens, own.verdict.Until)
 		case own.gate:
 			g.base = later(g.base, since)
 		}
 	}
-	if closed {
-		g.base = time.Time{}
+	if len(closed) > 0 {
+		g.shut, g.base = events(closed), time.Time{}
 	}
 	if !byTime {
 		g.opens = time.Time{}
