@@ -546,8 +546,9 @@ func TestFreezeOpensTheTurn(t *testing.T) {
 		want      string
 	}{
 		{"one that ends", "", []time.Time{minute(9)}, "bracket_not_due until 2025-01-01T00:09:00Z, waits for the end of freeze 0"},
-		{"two, of which the last counts", "", []time.Time{minute(9), minute(5)}, "bracket_not_due until 2025-01-01T00:09:00Z, waits for the end of freeze 0 or the end of freeze 1"},
-		{"one that has no end", "", []time.Time{minute(9), {}}, "bracket_not_due, waits for the end of freeze 0 or the end of freeze 1"},
+		{"two, of which the last counts", "", []time.Time{minute(9), minute(5)}, "bracket_not_due until 2025-01-01T00:09:00Z, waits for the end of freeze 0 and the end of freeze 1"},
+		{"one that has no end", "", []time.Time{minute(9), {}}, "bracket_not_due, waits for the end of freeze 0 and the end of freeze 1"},
+		{"two of one, and one of another member that has no end", "", []time.Time{{}, minute(9), minute(5)}, "bracket_not_due, waits for the end of freeze 0 and the end of freeze 1 and the end of freeze 2"},
 		{"beside a dependency", `,{"deploymentDependency":{"dependsOn":"deployment.name == 'base' && version.tag == 'v2'","appliesTo":"deployment.name == 'app'"}}`, []time.Time{minute(9)},
 			"bracket_not_due, waits for a new version of base or base on r1 or the end of freeze 0"},
 	} {

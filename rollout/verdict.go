@@ -193,9 +193,10 @@ func (v Verdict) String() string {
 		if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate
 			on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return c.Kind == OnOperator || c.Kind == OnVersion })
 		}
-		list := v.phrases(on)
-		if members, others := parted(on, OnMember); len(members) > 1 { // all of them must end, beside what else ends the wait
-			list = append(v.phrases(others), strings.Join(v.phrases(members), " and "))
+		together, others := v.parted(on)
+		list := v.phrases(others)
+		for _, all := range together {
+			list = append(list, strings.Join(v.phrases(all), " and "))
 		}
 		b.WriteString(strings.Join(list, or))
 	}
@@ -207,16 +208,22 @@ func (v Verdict) String() string {
 	return b.String()
 }
 
-// parted divides events into those of a kind and the others.
-func parted(on []Condition, kind ConditionKind) (of, others []Condition) {
-	for _, c := range on {
-		if c.Kind == kind {
-			of = append(of, c)
-		} else {
-			others = append(others, c)
+// parted divides events into those of which all of a kind must happen, beside what else ends the
+// wait, and the others: no member that is waited for may be left, no freeze, and no job that is at
+// work on a target of an execution that has still to begin. A single one of a kind is among the
+// others.
+func (v Verdict) parted(on []Condition) (together [][]Condition, others []Condition) {
+	for _, kind := range [...]ConditionKind{OnFreeze, OnMember, OnJob} {
+		is := func(c Condition) bool { return c.Kind == kind }
+		if kind == OnJob && v.Reason != Reason(bracket.ReasonNotDue) || !slices.ContainsFunc(on, is) {
+			continue
+		}
+		all := slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return !is(c) })
+		if len(all) > 1 {
+			on, together = slices.DeleteFunc(slices.Clone(on), is), append(together, all)
 		}
 	}
-	return of, others
+	return together, on
 }
 
 // phrases names events, each once. The environment is added only to events that are alike but for

@@ -100,6 +100,15 @@ func TestVerdictReads(t *testing.T) {
 		{"a group waits for one event, or for all members that keep it from being merged", rollout.Verdict{
 			Reason: "bracket_queued", On: []rollout.Condition{{Kind: rollout.OnExecutionEnd, Rule: "b", Resource: "r1"}, {Kind: rollout.OnMember, Deployment: "kubelet", Resource: "r1"}, {Kind: rollout.OnMember, Deployment: "os", Resource: "r1"}},
 		}, "bracket_queued, waits for the end of the bracket on r1 or kubelet on r1 and os on r1"},
+		{"an execution begins when no freeze is left and none of its targets is busy", rollout.Verdict{
+			Reason: "bracket_not_due", On: []rollout.Condition{{Kind: rollout.OnJob, Deployment: "kubelet", Resource: "r1"}, {Kind: rollout.OnFreeze, Freeze: "a"}, {Kind: rollout.OnJob, Deployment: "os", Resource: "r1"}, {Kind: rollout.OnDependency, Deployment: "base", Resource: "r1"}, {Kind: rollout.OnFreeze, Freeze: "b"}},
+		}, "bracket_not_due, waits for base on r1 or the end of freeze a and the end of freeze b or the end of a job of kubelet on r1 and the end of a job of os on r1"},
+		{"a curve goes on when none of the freezes is left that stop it", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotDue, On: []rollout.Condition{{Kind: rollout.OnFreeze, Freeze: "a"}, {Kind: rollout.OnFreeze, Freeze: "b"}}, Data: &rollout.Data{Population: 2},
+		}, "rollout_not_due (turn 1 of 2), waits for the end of freeze a and the end of freeze b"},
+		{"successes in one of two environments are enough", rollout.Verdict{
+			Reason: rollout.ReasonProgressionWaiting, On: []rollout.Condition{staging, {Kind: rollout.OnJob, Version: "v2", Deployment: "web", Environment: "qa"}}, Data: &rollout.Data{Allowed: 1, Names: []string{"qa", "staging"}},
+		}, "progression_waiting (0 succeeded in qa or staging, 1 needed), waits for successes of web v2 in staging or successes of web v2 in qa"},
 		{"of the members of a bracket, those that an override has not let past", rollout.Verdict{
 			Reason: rollout.ReasonWindowClosed, Until: noon, Data: &rollout.Data{Names: []string{"drain", "uncordon"}},
 		}, "window_closed for drain, uncordon until 2026-03-10T12:00:00Z"},
