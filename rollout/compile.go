@@ -202,8 +202,11 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 	for i, rule := range p.Rules {
 		kind := rule.Kind()
 		at := join(path, fmt.Sprintf("rules[%d]", i))
-		if kind == "" {
-			continue // reported by Validate
+		if kind == "" { // reported by Validate, but it takes its id
+			if rule.ID != "" {
+				c.identify(at, rule.ID, compiled)
+			}
+			continue
 		}
 		r := c.rule(join(at, string(kind)), rule)
 		r.id, r.kind, r.createdAt, r.policy = rule.ID, kind, rule.CreatedAt, compiled
@@ -211,16 +214,15 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 			r.id = textkey.Join(id, string(kind), strconv.Itoa(ordinals[kind]))
 		}
 		ordinals[kind]++
-		own := []string{join(at, "id")}
-		if r.derived {
-			own = append(append(own, from...), anyKind(path)) // ordinals count the rules of one kind
+		if !r.derived {
+			c.identify(at, r.id, compiled)
+		} else {
+			own := append(append([]string{join(at, "id")}, from...), anyKind(path)) // ordinals count the rules of one kind
+			if first, taken := c.ruleIDs[r.id]; taken && id != "" {                 // a policy without a name is a fault already
+				c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first.at).reading(slices.Concat(own, first.fields)...)
+			}
+			c.ruleIDs[r.id] = origin{at, own, compiled}
 		}
-		if first, taken := c.ruleIDs[r.id]; taken && rule.ID != "" && (first.policy != compiled || len(first.fields) > 1) { // Validate reports those that are given twice in one policy
-			c.add(join(at, "id"), CodeDuplicate, r.id, "is the id of %s too: ids are unique among all policies", first.at).reading(first.fields...)
-		} else if taken && rule.ID == "" && id != "" { // a policy without a name is a fault already
-			c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first.at).reading(slices.Concat(own, first.fields)...)
-		}
-		c.ruleIDs[r.id] = origin{at, own, compiled}
 		compiled.rules = append(compiled.rules, r)
 		compiled.add(r)
 	}
@@ -232,6 +234,15 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 		}
 	}
 	return compiled
+}
+
+// identify gives the rule at a path the id that is written there, and reports one that another rule
+// has. Validate reports those that are written twice in one policy.
+func (c *compilation) identify(at, id string, policy *compiledPolicy) {
+	if first, taken := c.ruleIDs[id]; taken && (first.policy != policy || len(first.fields) > 1) {
+		c.add(join(at, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique among all policies", first.at).reading(first.fields...)
+	}
+	c.ruleIDs[id] = origin{at, []string{join(at, "id")}, policy}
 }
 
 func (c *compilation) rule(path string, rule Rule) *compiledRule {
