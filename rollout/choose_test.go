@@ -150,6 +150,7 @@ func TestEventsOfARolloutThatHasNotStarted(t *testing.T) {
 	success := rollout.Condition{Kind: rollout.OnJob, Version: "v1", Deployment: "api", Environment: "staging"}
 	const one, two = `{"anyApproval":{"minApprovals":1}}`, `{"anyApproval":{"minApprovals":2}}`
 	const proved, soaked = `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'"}}`, `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'staging'","minimumSoakTimeMinutes":5}}`
+	const begun = `{"environmentProgression":{"dependsOnEnvironmentSelector":"environment.name == 'qa'","minimumSoakTimeMinutes":5}}` // it has succeeded there just now
 	const refused = `{"versionSelector":{"selector":"version.tag == 'v2'"}}`
 	for _, row := range []struct {
 		why   string
@@ -160,11 +161,14 @@ func TestEventsOfARolloutThatHasNotStarted(t *testing.T) {
 		{"two of which one is satisfied", []string{one, `{"anyApproval":{"minApprovals":0}}`}, []rollout.Condition{approval}},
 		{"two that wait for the same people", []string{one, two}, []rollout.Condition{approval}},
 		{"two that wait for the same successes, and for people", []string{proved, one, soaked}, []rollout.Condition{approval, success}},
+		{"beside one that only soaks: no success is missing", []string{begun, one}, []rollout.Condition{approval}},
+		{"unless all of them only soak, where a success elsewhere could come first", []string{begun}, []rollout.Condition{{Kind: rollout.OnJob, Version: "v1", Deployment: "api", Environment: "qa"}}},
 		{"beside what is no gate of a curve", []string{refused, two, one}, []rollout.Condition{approval}},
 	} {
 		s := fleet(1, "", map[string][]string{"api": {"v1"}})
-		s.Environments = append(s.Environments, rollout.Environment{ID: "staging", Name: "staging"})
-		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "api"}})
+		s.Environments = append(s.Environments, rollout.Environment{ID: "staging", Name: "staging"}, rollout.Environment{ID: "qa", Name: "qa"})
+		s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "staging", Deployment: "api"}},
+			rollout.Target{TargetID: rollout.TargetID{Resource: "r1", Environment: "qa", Deployment: "api"}, Jobs: []rollout.Job{{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0, CompletedAt: t0}}})
 		plan := mustPlan(t, compile(t, policy(strings.Join(row.rules, ",")+`,{"gradualRollout":{"rolloutType":"linear","timeScaleInterval":60}}`)), s, t0)
 		wait, _ := plan.Waiting.Of(s.Targets[0].TargetID)
 		k := slices.IndexFunc(wait.Blockers, func(v rollout.Verdict) bool { return v.Reason == rollout.ReasonRolloutNotStarted })

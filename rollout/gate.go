@@ -46,7 +46,7 @@ type gate struct {
 	base          time.Time          // the latest instant at which an approval or progression opened, never before the version was created; zero while one is shut
 	eligible      time.Time          // without blockers: the latest instant at which any rule opened, even by an override. Groups count from it, curves from base
 	anew          time.Time          // as eligible, but where an override opened a rule, by the last one of it: what an execution did without is missed since then
-	shut          []Condition        // what the shut rules wait for, each event once
+	shut          []Condition        // what the shut rules wait for, each event once: those that need more than time, if any does
 	opens         time.Time          // when time alone has opened all that are shut; zero if one of them needs more
 	early         int                // how many of blockers come before the failure budgets
 	asked         []asked            // every rule's answer, for targets that an override lets past one of them
@@ -169,11 +169,13 @@ func (w *work) sum(g *gate, environment, resource string) {
 		}
 	}
 	if len(closed) > 0 {
-		g.shut, g.base = events(closed), time.Time{}
+		g.base = time.Time{}
 	}
-	if !byTime {
+	if !byTime { // a gate that opens by time alone is not what the others wait for
+		closed = slices.DeleteFunc(closed, func(v Verdict) bool { return !v.Until.IsZero() })
 		g.opens = time.Time{}
 	}
+	g.shut = events(closed)
 }
 
 // gateAt returns the gate of version n for target i: the shared one, unless an override names the

@@ -182,6 +182,11 @@ func (v Verdict) String() string {
 		or = " and " // its gates must all open, all these members must end, and the version comes before the group that takes it along
 	}
 	on := v.On
+	if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate, and one that soaks waits for no success
+		on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool {
+			return c.Kind == OnOperator || c.Kind == OnVersion || c.Kind == OnJob && !v.Until.IsZero()
+		})
+	}
 	var locked []Condition // what a version waits for that this group has locked
 	if v.Reason == Reason(bracket.ReasonHookWithoutVersion) {
 		if next := slices.IndexFunc(on, func(c Condition) bool { return c.Kind == OnGroupClose }) + 1; next > 0 {
@@ -190,9 +195,6 @@ func (v Verdict) String() string {
 	}
 	if len(on) > 0 {
 		b.WriteString(", waits for ")
-		if v.Reason == ReasonRolloutNotStarted { // how a gate opens that does not by itself is said by the gate
-			on = slices.DeleteFunc(slices.Clone(on), func(c Condition) bool { return c.Kind == OnOperator || c.Kind == OnVersion })
-		}
 		together, others := v.parted(on)
 		list := v.phrases(others)
 		for _, all := range together {

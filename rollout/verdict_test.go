@@ -73,6 +73,12 @@ func TestVerdictReads(t *testing.T) {
 		{"a rollout starts when all its gates are open, not one of them", rollout.Verdict{
 			Reason: rollout.ReasonRolloutNotStarted, On: []rollout.Condition{approval, staging},
 		}, "rollout_not_started, waits for an approval of v2 in prod and successes of web v2 in staging"},
+		{"one whose gates only soak waits for no further success", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotStarted, Until: noon, On: []rollout.Condition{staging},
+		}, "rollout_not_started until 2026-03-10T12:00:00Z"},
+		{"but an approval before the one that is to come starts it earlier", rollout.Verdict{
+			Reason: rollout.ReasonRolloutNotStarted, Until: noon, On: []rollout.Condition{approval, staging},
+		}, "rollout_not_started until 2026-03-10T12:00:00Z, waits for an approval of v2 in prod"},
 		{"a member waits for all that are listed, not for one of them", rollout.Verdict{
 			Reason: "bracket_waits_for_members", On: []rollout.Condition{{Kind: rollout.OnMember, Deployment: "kubelet", Resource: "r1"}, {Kind: rollout.OnMember, Deployment: "os", Resource: "r1"}},
 		}, "bracket_waits_for_members, waits for kubelet on r1 and os on r1"},
