@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -177,6 +178,27 @@ func TestCustomRuleNamesAPool(t *testing.T) {
 		plan := mustPlan(t, compile(t, policy(pools), rollout.WithRule(hostRule{"x", func(rollout.Candidate) rollout.Verdict { return full }})), s, t0)
 		if got := waitingOf(plan); len(plan.Orphans) != 2 || len(got) != 1 || len(got[0].Blockers) != 1 || !got[0].Blockers[0].Equal(full) {
 			t.Errorf("waits %v, orphans %v", got, plan.Orphans)
+		}
+	}
+}
+
+// TestCustomRuleTakesATurn: what a rule of the host says reads like a turn, with data of the host's
+// own. That of the targets before and behind it stays theirs.
+func TestCustomRuleTakesATurn(t *testing.T) {
+	t.Parallel()
+	turn := rollout.Data{Position: 7, Population: 9}
+	set := compile(t, policy(`{"id":"c","versionCooldown":{"intervalSeconds":36000}}`), rollout.WithRule(hostRule{"x", func(c rollout.Candidate) rollout.Verdict {
+		if c.Resource.ID != "r2" {
+			return rollout.Verdict{Status: rollout.Allowed}
+		}
+		return rollout.Verdict{Status: rollout.Pending, Reason: "queue", Until: minute(5), Data: &turn}
+	}}))
+	s := fleet(3, "", map[string][]string{"api": {"v1", "v2", "v3"}})
+	s.Targets[0].Current, s.Targets[2].Current = "v1", "v2"
+	want := []rollout.Data{{Names: []string{"v1"}}, turn, {Names: []string{"v2"}}}
+	for k, w := range waitingOf(mustPlan(t, set, s, t0)) {
+		if len(w.Blockers) != 1 || !reflect.DeepEqual(*w.Blockers[0].Data, want[k]) {
+			t.Errorf("%s waits for %v, want one blocker with %v", w.Resource, w.Blockers, want[k])
 		}
 	}
 }
