@@ -174,19 +174,22 @@ func TestWindowsThatNeverOpenTogether(t *testing.T) {
 	for _, row := range []struct {
 		why, policies string
 		want          []string
+		next          string
 	}{
-		{"one has passed, the other opens tomorrow", "[" + named("p", weekly("office", "09:00", "17:00", "")) + "," + named("q", past) + "]", []string{tomorrow, never}},
-		{"two have passed", "[" + named("p", once("before", "2019-01-01", "2019-01-02")) + "," + named("q", past) + "]", []string{never, never}},
+		{"one has passed, the other opens tomorrow", "[" + named("p", weekly("office", "09:00", "17:00", "")) + "," + named("q", past) + "]", []string{tomorrow, never}, "2025-01-07T09:00:00Z"},
+		{"two have passed", "[" + named("p", once("before", "2019-01-01", "2019-01-02")) + "," + named("q", past) + "]", []string{never, never}, ""},
 		{"each is open at times", "[" + named("p", weekly("morning", "09:00", "12:00", "")) + "," + named("q", weekly("afternoon", "12:00", "17:00", "")) + "]", []string{
 			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy",
-			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy"}},
+			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy"}, "2025-01-07T09:00:00Z"},
 		{"only for a shorter time", "[" + named("q", weekly("long", "09:00", "13:00", `"minimumRemainingMinutes":90`)) + "," + named("p", weekly("late", "12:00", "17:00", "")) + "]", []string{
 			"window_closed: the windows of p, q are never open together for 1h30m within 5 years, waits for a change of the policy",
-			"window_closed: the windows of p, q are never open together for 1h30m within 5 years, waits for a change of the policy"}},
+			"window_closed: the windows of p, q are never open together for 1h30m within 5 years, waits for a change of the policy"}, "2025-01-07T09:00:00Z"},
 		{"two never meet, and a third has passed", "[" + named("p", weekly("morning", "09:00", "12:00", "")) + "," + named("q", weekly("afternoon", "12:00", "17:00", "")) + "," + named("r", past) + "]", []string{
 			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy",
-			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy", never}},
-		{"the freezes of one policy leave nothing, only one of them is at work", "[" + named("p", weekly("office", "09:00", "17:00", "")) + "," + named("q", freezes) + "]", []string{tomorrow, never}},
+			"window_closed: the windows of p, q are never open together within 5 years, waits for a change of the policy", never}, "2025-01-07T09:00:00Z"},
+		{"the freezes of one policy leave nothing, only one of them is at work", "[" + named("p", weekly("office", "09:00", "17:00", "")) + "," + named("q", freezes) + "]", []string{tomorrow, never}, "2025-01-07T00:00:00Z"},
+		{"one is open for the last time for as long as the other asks for: after that it alone is to blame", "[" + named("p", once("last", "2025-01-01", "2025-01-07")) + "," + named("q", strings.Replace(once("first", "2025-01-08", "2025-01-09"), "{\"from", `{"minimumRemainingMinutes":90,"from`, 1)) + "]", []string{
+			"window_closed: the windows of p, q are never open together for 1h30m within 5 years, waits for a change of the policy"}, "2025-01-06T22:30:00.000000001Z"},
 	} {
 		plan := mustPlan(t, compile(t, row.policies), fleet(1, "v1", map[string][]string{"api": {"v1", "v2"}}), instantOf(t, "2025-01-06T20:00:00Z"))
 		var got []string
@@ -195,6 +198,13 @@ func TestWindowsThatNeverOpenTogether(t *testing.T) {
 		}
 		if !slices.Equal(got, row.want) {
 			t.Errorf("%s: it waits for\n%s", row.why, strings.Join(got, "\n"))
+		}
+		next := ""
+		if !plan.Next.IsZero() {
+			next = plan.Next.Format(time.RFC3339Nano)
+		}
+		if next != row.next {
+			t.Errorf("%s: next %q, want %q", row.why, next, row.next)
 		}
 	}
 }
