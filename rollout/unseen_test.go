@@ -214,6 +214,20 @@ func TestUnseenAmongOthers(t *testing.T) {
 	}
 }
 
+// TestFaultOfARecordOfWhatIsGone: a group record that no rule can have is refused, also where its
+// environment is gone.
+func TestFaultOfARecordOfWhatIsGone(t *testing.T) {
+	t.Parallel()
+	for _, environment := range []string{"prod", "gone"} {
+		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}})
+		s.State.Brackets = []*bracket.GroupRecord{bracket.NewState("", environment).Group}
+		plan, err := compile(t, policy(`{"retry":{"maxRetries":1}}`)).Plan(s, t0)
+		if err == nil || err.Error() != "state.group.rule: must not be empty: start with NewState" {
+			t.Errorf("%s: %v, starts %q", environment, err, started(plan))
+		}
+	}
+}
+
 // TestGroupOfWhoIsGone: a group has closed, and the member that was to come first is gone altogether
 // before the group begins. Another one, whatever its id, is not taken for it: what needs the version
 // of one that comes after the gone one still comes after that.
