@@ -1481,6 +1481,69 @@ func TestJoinedLate(t *testing.T) {
 	}
 }
 
+// TestLateForAMergedGroup: the group of a v3 and b v2 is merged into the execution on r1, where b may
+// have v2 only later. The execution goes on without it, so b gets a group of its own from then on.
+func TestLateForAMergedGroup(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{},"overlapStrategy":"merge","preparedStatePersists":true}},{"id":"ok","anyApproval":{"minApprovals":1}}`))
+	s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2", "v3"}, "b": {"v1", "v2"}})
+	for k := range s.Versions {
+		if v := &s.Versions[k]; v.ID == "v3" || v.Deployment == "b" && v.ID == "v2" {
+			v.CreatedAt = minute(1)
+		}
+	}
+	let := func(resource, deployment, version string, m int) {
+		s.Overrides = append(s.Overrides, override("ok", only(resource), of(deployment), func(o *rollout.Override) {
+			o.ID, o.Version, o.CreatedAt = resource+deployment+version, version, minute(m)
+		}))
+	}
+	for _, r := range []string{"r1", "r2"} {
+		let(r, "a", "v2", 0)
+		let(r, "a", "v3", 1)
+	}
+	let("r2", "b", "v2", 1)
+	let("r1", "b", "v2", 5)
+	for _, m := range []int{0, 1, 4} {
+		carryOut(t, &s, mustPlan(t, set, s, minute(m)), minute(m), rollout.JobInProgress)
+	}
+	plan := mustPlan(t, set, s, minute(5))
+	opened := slices.ContainsFunc(plan.Events, func(e rollout.Event) bool { return e.Kind == bracket.GroupOpened && e.Group == "b/prod/3" })
+	if got, want := blockers(plan)[1], "r1/b@v2: bracket_merge_budget"; !opened || got != want {
+		t.Errorf("events %v, waits %q, want %q", plan.Events, blockers(plan), want)
+	}
+}
+
+// TestOutdatedBeforeLate: nothing has begun on r1, which is outdated since an instant before a may have
+// v2 there. The latest group has locked that, and comes to r1 yet. A late host opens the same group for
+// r1 as one that looked then.
+func TestOutdatedBeforeLate(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"ok","anyApproval":{"minApprovals":1}}`))
+	for _, looks := range [][]int{{0, 3, 6}, {0, 6}} {
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}})
+		for k, r := range []string{"r1", "r2"} {
+			s.Overrides = append(s.Overrides, override("ok", only(r), func(o *rollout.Override) { o.ID, o.CreatedAt = r, minute(5*(1-k)) }))
+		}
+		s.Targets[0].Jobs = []rollout.Job{{Run: "by hand", Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0}}
+		var got []string
+		for _, m := range looks {
+			if m > 0 {
+				s.Targets[0].OutdatedAt = minute(3)
+			}
+			plan := mustPlan(t, set, s, minute(m))
+			for _, e := range plan.Events {
+				if e.Kind == bracket.GroupOpened {
+					got = append(got, fmt.Sprintf("%s %v", e.Group, e.At.Sub(t0).Minutes()))
+				}
+			}
+			carryOut(t, &s, plan, minute(m), rollout.JobInProgress)
+		}
+		if want := []string{"b/prod/1 0", "b/prod/2 3"}; !slices.Equal(got, want) {
+			t.Errorf("looks at %v: opened %q, want %q", looks, got, want)
+		}
+	}
+}
+
 // TestGroupForOneTarget: a target is outdated while the curve of a group has not come to the
 // others. The group that opens for it takes the place of that one on all resources, with a curve of
 // its own, in the order of its own: they get the same versions, and later.
@@ -1525,9 +1588,17 @@ func TestBackToTheFirstVersion(t *testing.T) {
 // another group, which is not merged, has the same version for it. It waits for its own run to end,
 // and not for the end of the execution, in which it comes.
 func TestWaitOfAMergedMember(t *testing.T) {
-	for _, row := range []struct{ why, rules, waits string }{
-		{"the execution has no merge left", "", "r1/b@v2: bracket_merge_budget"},
-		{"the other group is not due, because a window has closed", `,{"deploymentWindow":{"from":"2024-12-31T00:00:00Z","until":"2025-01-01T00:02:00Z"}}`, "r1/b@v2: bracket_queued window_closed"},
+	for _, row := range []struct {
+		why, rules string
+		edit       func(*rollout.Snapshot)
+		waits      []string
+	}{
+		{why: "the execution has no merge left", waits: []string{"r1/a@v3: bracket_waits_for_members", "r1/b@v2: bracket_merge_budget"}},
+		{why: "the other group is not due, because a window has closed", rules: `,{"deploymentWindow":{"from":"2024-12-31T00:00:00Z","until":"2025-01-01T00:02:00Z"}}`,
+			waits: []string{"r1/a@v3: bracket_waits_for_members", "r1/b@v2: bracket_queued window_closed"}},
+		{why: "no older version is known any more", edit: func(s *rollout.Snapshot) {
+			s.Versions = slices.DeleteFunc(s.Versions, func(v rollout.Version) bool { return v.Deployment == "a" && v.ID != "v3" })
+		}, waits: []string{"r1/a@v3: bracket_waits_for_members version_unknown", "r1/b@v2: bracket_queued version_unknown"}},
 	} {
 		set := compile(t, policy(`{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","overlapStrategy":"merge","preparedStatePersists":true,"memberRoles":{}}}`+row.rules))
 		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1"}})
@@ -1538,8 +1609,11 @@ func TestWaitOfAMergedMember(t *testing.T) {
 		publish("a", "v3", minute(1))
 		s.State = mustPlan(t, set, s, minute(1)).State
 		publish("b", "v2", minute(2))
+		if row.edit != nil {
+			row.edit(&s)
+		}
 		plan := mustPlan(t, set, s, minute(2))
-		if got := blockers(plan); !slices.Equal(got, []string{"r1/a@v3: bracket_waits_for_members", row.waits}) {
+		if got := blockers(plan); !slices.Equal(got, row.waits) {
 			t.Errorf("%s: starts %q, waits %q", row.why, started(plan), got)
 		}
 	}
