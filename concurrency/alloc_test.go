@@ -92,6 +92,9 @@ func TestAnswersThatCollide(t *testing.T) {
 			t.Errorf("%v is number %d, want %d", c.answer, got, c.want)
 		}
 	}
+	if got := a.table[hashAnswer(one)]; got != 0 {
+		t.Errorf("answer %d has taken the place of the one that was there", got)
+	}
 }
 
 // TestRoomForResults: what is allocated at once is as large as it has to be.

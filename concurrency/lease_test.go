@@ -405,6 +405,7 @@ func TestRecordJSON(t *testing.T) {
 		{lease(strings.Replace(good, `"token":1`, `"token":0`, 1)), []string{"out_of_range leases[0].token: 0"}, "no token"},
 		{lease(strings.Replace(good, `"active"`, `"stuck"`, 1)), []string{`unknown_value leases[0].state: "stuck"`}, "unknown state"},
 		{lease(strings.Replace(good, `,"since":"2026-03-10T09:00:00Z","progressAt":"2026-03-10T09:00:00Z"`, "", 1)), []string{"required leases[0].since", "required leases[0].progressAt"}, "it would be stuck at once, and might be forgiven"},
+		{lease(strings.Replace(good, `,"progressAt":"2026-03-10T09:00:00Z"`, "", 1)), []string{"required leases[0].progressAt"}, "it would be stuck as soon as its holder runs"},
 		{lease(strings.ReplaceAll(good, "2026-03-10T09:00:00Z", "0000-12-31T23:59:59Z")), []string{"out_of_range leases[0].since", "out_of_range leases[0].progressAt"}, "some databases write the year 0 for a missing date"},
 		{lease(good + "," + strings.Replace(good, `"n1"`, `"n2"`, 1)), []string{"duplicate leases[1].token: 1: is also"}, "one token twice"},
 		{lease(good + "," + strings.Replace(good, `"token":1`, `"token":2`, 1)), []string{"conflict leases[1]: n1 for a"}, "one holder twice"},

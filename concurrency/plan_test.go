@@ -685,6 +685,9 @@ func TestSummaries(t *testing.T) {
 	if diff := cmp.Diff(want, r.Pools[0]); diff != "" {
 		t.Error(diff)
 	}
+	if holders := newScene(ten(Count(9))).plan(t).Pools[0].Holders; holders == nil || len(holders) > 0 {
+		t.Errorf("nobody holds anything, which is an empty list in JSON: %#v", holders)
+	}
 	lease, _ := s.Pools[0].Record.Lease(Holder{"n2", "g"})
 	if diff := cmp.Diff([]Stuck{{0, lease, epoch.Add(-time.Hour)}}, r.Stuck); diff != "" {
 		t.Error(diff)
@@ -768,6 +771,7 @@ func TestPlanInputFaults(t *testing.T) {
 		{"index", []Pool{good()}, []Candidate{{Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}}, []string{"out_of_range candidates[0].needs[0]: 1", "out_of_range candidates[1].needs[0]: -1"}},
 		{"twice", []Pool{good(), {Key: "q", Limit: Count(1)}}, []Candidate{{Resource: "n", Needs: []int32{0, 1, 0}}, {Resource: "n", Needs: []int32{1, 0}}}, []string{"duplicate candidates[0].needs[2]: 0: is listed twice"}},
 		{"pools and candidates", []Pool{edit(func(p *Pool) { p.Key = "" })}, []Candidate{{}}, []string{"required pools[0].key", "required candidates[0].resource"}},
+		{"pools and an index", []Pool{edit(func(p *Pool) { p.Key = "" })}, []Candidate{{Resource: "n", Needs: []int32{0, 1}}}, []string{"required pools[0].key", "out_of_range candidates[0].needs[1]: 1"}},
 		{"resource", []Pool{good()}, []Candidate{{}}, []string{"required candidates[0].resource"}},
 	} {
 		r, err := Plan(Snapshot{Pools: c.pools}, c.candidates, epoch)
@@ -812,7 +816,7 @@ func TestPlanInputFaults(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for reason, want := range map[Reason]ConditionKind{
 		SlotFree: "", SlotHeld: "", SlotAlreadyDown: "", RuleNotApplicable: "",
-		SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config",
+		SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config", SlotRateFull: "rate",
 	} {
 		if reason.On() != want {
 			t.Errorf("%s: on %q, want %q", reason, reason.On(), want)

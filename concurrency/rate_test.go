@@ -115,6 +115,7 @@ func TestBegun(t *testing.T) {
 			[]int{0, 1, 2, 3}, []Begun{{epoch, 3}}},
 		{"nor on what is down", hourly(9).unavailable("nodes", "n1").ask("n1", "g", "nodes"), []int{0}, nil},
 		{"a resource begins once", hourly(9).ask("n1", "g", "nodes").ask("n1", "h", "nodes"), []int{0, 1}, []Begun{{epoch, 1}}},
+		{"also among others", hourly(9).lease("nodes", "n0", "h", 0).lease("nodes", "n2", "h", 0).ask("n1", "g", "nodes").ask("n1", "h", "nodes"), []int{0, 1}, []Begun{{epoch, 1}}},
 		{"also by its second start alone", hourly(9).ask("n1", "g", "nodes").ask("n1", "h", "nodes"), []int{1}, []Begun{{epoch, 1}}},
 		{"without a rate nothing is remembered", newScene(ten(Count(9))).ask("n1", "g", "nodes"), []int{0}, nil},
 		{"a clock that was set back", hourly(9, -5).ask("n1", "g", "nodes"), []int{0}, []Begun{{epoch, 1}, {at(5), 1}}},

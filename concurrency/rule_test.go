@@ -107,6 +107,17 @@ func TestRuleFaults(t *testing.T) {
 	if _, err := ParseRule([]byte(`{"groupSelector":"x","limit":1,"stuckAfterSeconds":"1h"}`)); err == nil || strings.Contains(err.Error(), hintActiveKeys) {
 		t.Errorf("no other field is told of keys: %v", err)
 	}
+	for _, row := range []struct {
+		rule Rule
+		want []string
+	}{
+		{Rule{GroupSelector: "x", LimitType: "percent"}, []string{`unknown_value limitType: "percent": must be "count" or "percentage"`, "required limitValue: is required beside limitType: " + hintCount}},
+		{Rule{GroupSelector: "x", LimitType: "percentage"}, []string{"required limitValue: is required beside limitType: must be a whole number from 0 to 1000, in percent"}},
+	} {
+		if diff := cmp.Diff(row.want, faultsOf(t, row.rule.Validate())); diff != "" {
+			t.Errorf("%+v: %s", row.rule, diff)
+		}
+	}
 	bad := Rule{GroupSelector: "x", Limit: Count(1), Rounding: "up", OnStuck: "release"}
 	err := bad.Validate()
 	var e *FieldError
