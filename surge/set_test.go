@@ -378,8 +378,9 @@ func TestScaledApart(t *testing.T) {
 	if want := "0 [{0 0 1}] 0 [{0 1 2}] 0 [{0 2 3}] 1 [{0 0 1}]"; strings.Join(gangs, " ") != want {
 		t.Errorf("gangs are listed up to the own number: got %v, want %s", gangs, want)
 	}
-	_, err := surge.PlanSet(set(rolling, 1, unset, two, two), read([]string{"O:-1 O:16777217", "O:16777216"}))
-	if diff := gocmp.Diff([]string{"out_of_range state[0][0].replicas: -1: must be within 0 and 16777216", "out_of_range state[0][1].replicas: 16777217: must be within 0 and 16777216"}, lines(t, err)); diff != "" {
+	_, err := surge.PlanSet(set(rolling, 1, unset, two, two), read([]string{"O:-1 O:16777217", "O:16777216 O:-2"}))
+	if diff := gocmp.Diff([]string{"out_of_range state[0][0].replicas: -1: must be within 0 and 16777216", "out_of_range state[0][1].replicas: 16777217: must be within 0 and 16777216",
+		"out_of_range state[1][1].replicas: -2: must be within 0 and 16777216"}, lines(t, err)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if got := len(surge.SetGangs(set(rolling, 1, unset, two), read([]string{"O:-1"}))); got != 1 {
@@ -499,6 +500,24 @@ func TestPlanSetRevisions(t *testing.T) {
 		}}}}}}
 		if got := (surge.SetState{row.state}).Apply(plan); formatSet(got) != "to" || !slices.Equal(got[0][0].Revisions, row.want) {
 			t.Errorf("%s: got %s %q", row.why, formatSet(got), got[0][0].Revisions)
+		}
+	}
+}
+
+// TestSetUpdated: a set is updated once every replica serves at the target, or is complete, if it is
+// not recreated.
+func TestSetUpdated(t *testing.T) {
+	for _, row := range []struct {
+		state             string
+		rolling, recreate bool
+	}{
+		{"OO OO", false, false}, {"NN OO", false, false}, {"NN NO", false, false}, {"NN Nn", false, false}, {"NN NN", true, true}, {"NN NN OO", true, true},
+	} {
+		for kind, want := range map[surge.StrategyType]bool{surge.RollingUpdate: row.rolling, surge.ReplicaRecreate: row.recreate} {
+			plan := planSet(t, set(kind, 2, surge.UpdateStrategy{}, plain(2, 2)), parseSet(t, strings.Fields(row.state)))
+			if plan.Updated != want {
+				t.Errorf("%s of %s: updated %v, want %v", kind, row.state, plan.Updated, want)
+			}
 		}
 	}
 }

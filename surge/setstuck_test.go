@@ -119,6 +119,7 @@ func TestDiagnoseSetUnscheduled(t *testing.T) {
 		{"the same index elsewhere is another unit", set(rolling, 2, none, units(1, 1, 0, 1), units(2, 1, 1, 0)), []string{"N OOn", "O OO"}, never("0/0/2", "1/1/2"), "0/1 SurgeNotReady [2] or 1"},
 		{"all units of a whole surge", whole, []string{"OO O", "nn n"}, never("1/0/0", "1/0/1", "1/1/0"), "SurgeUnscheduled [1] or 1"},
 		{"one was scheduled", whole, []string{"OO O", "nn n"}, never("1/0/0", "1/0/1"), "SurgeNotReady [1] or 1"},
+		{"one was, of the first component", whole, []string{"OO O", "nn n"}, never("1/0/0", "1/1/0"), "SurgeNotReady [1] or 1"},
 		{"one serves, whatever the caller says of it", whole, []string{"OO O", "nn N"}, everyUnit, "SurgeNotReady [1] or 1"},
 	} {
 		list, err := surge.DiagnoseSet(row.spec, parseSet(t, row.state), row.unscheduled)

@@ -135,6 +135,7 @@ func TestWarnings(t *testing.T) {
 			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)"}},
 		{"both round to nothing", surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Percent(33)}, []string{
 			"maxUnavailable: 33% of 3 is 0 (RoundsToZero)", "maxUnavailable: both budgets resolve to 0, so one replica may be unavailable (Fencepost)"}},
+		{"not to nothing", surge.Spec{Replicas: 10, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Percent(30)}, nil},
 		{"nothing, as written", surge.Spec{Replicas: 3, MaxSurge: concurrency.Count(1), MaxUnavailable: concurrency.Percent(0)}, nil},
 		{"all at once", surge.Spec{Replicas: 2, MaxUnavailable: concurrency.Percent(100)}, []string{
 			"maxUnavailable: all 2 replicas may be down at once (WholeSetDown)"}},
