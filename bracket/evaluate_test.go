@@ -247,6 +247,13 @@ func TestVerdicts(t *testing.T) {
 		{"14 hook", func(h *host) { h.publish("drain", "v2", 0); h.step(60) }, "drain", "v2", ReasonHookWaitsForMain, 0, "group_close", "a hook never opens a group"},
 		{"14 hook while a group collects", func(h *host) { prepared(h); h.publish("drain", "v2", 0); h.step(30) }, "drain", "v2", ReasonHookWaitsForMain, 60, "group_close",
 			"a hook is taken along, it is not what is collected"},
+		{"14 hook while a group collects what the last target on its resource gets", func(h *host) {
+			h.member("zfs", "drain")
+			h.members[4].Needs = append(h.members[4].Needs, "zfs")
+			h.target("n1", "zfs", "v1")
+			h.publish("zfs", "v2", 0)
+			h.step(30)
+		}, "drain", "v1b", ReasonHookWaitsForMain, 60, "group_close", "the others have nothing newer"},
 		{"14 hook while a group collects, beside what is no member", func(h *host) { prepared(h); h.target("n1", "cni", "v1"); h.step(30) }, "drain", "v1b", ReasonHookWaitsForMain, 60, "group_close",
 			"the group has nothing for the one, and something for the others"},
 		{"14 hook while a group collects for others", func(h *host) {
@@ -734,6 +741,13 @@ func TestVerdictsNextToOthers(t *testing.T) {
 				h.t.Errorf("%+v", v)
 			}
 		}, "row 16: no later group will have it"},
+		{"what runs there, beside an execution", func(h *host) {
+			h.step(60)
+			h.start()
+			if v := h.evaluate("n1", "os", "v1"); v.Reason != ReasonCurrent || v.Group != h.state.Group.Closed[0].ID {
+				h.t.Errorf("%+v", v)
+			}
+		}, "row 6: the group is the latest one"},
 		{"a success that the host has not seen on the target", func(h *host) {
 			h.until(60, "n1", "os")
 			h.succeeds("os", 61)

@@ -1840,6 +1840,23 @@ func TestAdoptedHookWithoutVersion(t *testing.T) {
 	h.endsAs(StatusCompleted, 63) // as its last run did
 }
 
+// TestCommandsOfOneInstant: of two commands that end one execution at one instant the one of the lesser
+// id is heard, whichever the host lists first.
+func TestCommandsOfOneInstant(t *testing.T) {
+	for _, ids := range [][]string{{"a", "b"}, {"b", "a"}} {
+		h := newHost(t, "n1")
+		failKubelet(h, Hold)
+		kinds := map[string]CommandKind{"a": Abandon, "b": Resolve}
+		for _, id := range ids {
+			h.commands = append(h.commands, Command{ID: id, Kind: kinds[id], Group: h.open("n1").Group, Resource: "n1", At: at(64)})
+		}
+		h.step(64)
+		if h.ended("n1") != StatusCancelled {
+			t.Errorf("listed as %q: %s", ids, h.ended("n1"))
+		}
+	}
+}
+
 // TestCommandsOnSeveralResources: one observation brings commands for several executions, in any
 // order.
 func TestCommandsOnSeveralResources(t *testing.T) {

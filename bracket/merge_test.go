@@ -54,6 +54,18 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", r)
 			}
 		}, "the target is replaced; identity and lease stay those of the first group"},
+		{"a run of no member in the generation of the merge", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			stray := Run{Group: h.open("n1").Group, Resource: "n1", Deployment: "cni", Generation: 2, Attempt: 1, Purpose: Deploy}
+			h.runs[stray] = &RunFact{Run: stray, Version: "v1", Status: RunSucceeded, EndedAt: at(60)}
+			h.next("kubelet@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			if r := h.plan.Start[0].Run; r.Generation != 2 {
+				h.t.Errorf("%+v", r)
+			}
+		}, "it takes nobody's place, so the generation is free"},
 		{"two pres: both keep the merge waiting", func(h *host) {
 			merging(h)
 			h.rule.MemberRoles = &MemberRoles{Pre: "deployment.name != 'os'"}
