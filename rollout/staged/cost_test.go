@@ -1,7 +1,10 @@
 package staged_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -70,5 +73,42 @@ func TestVerdictsCostTheSame(t *testing.T) {
 		if spent[1] > 20*spent[0]+100*time.Microsecond { // 200 times as many
 			t.Errorf("%s: 200 times as many cost %v instead of %v", row.why, spent[1], spent[0])
 		}
+	}
+}
+
+// TestEqualNamesCostTheSame: a stored run in which all members have one name is refused, and that
+// costs no more than reading one in which each has its own.
+func TestEqualNamesCostTheSame(t *testing.T) {
+	if testkit.Race || testkit.CPUTime() == 0 {
+		t.Skip("processor time cannot be compared")
+	}
+	const n = 50_000
+	fleet := staged.Fleet{Version: "v2"}
+	for i := range n {
+		fleet.Targets = append(fleet.Targets, staged.Target{Name: fmt.Sprintf("c%05d", i)})
+	}
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, benchSpec(), fleet, staged.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := encode(t, run)
+	equal := regexp.MustCompile(`"c[0-9]{5}"`).ReplaceAll(own, []byte(`"c00000"`))
+	if len(equal) != len(own) || bytes.Count(equal, []byte(`"c00000"`)) != n {
+		t.Fatalf("%d names are equal", bytes.Count(equal, []byte(`"c00000"`)))
+	}
+	var spent [2]time.Duration
+	for k, stored := range [...][]byte{own, equal} {
+		for range 3 { // the least of them: a collection may fall into one
+			began := testkit.CPUTime()
+			if err := json.Unmarshal(stored, new(staged.Run)); (err == nil) != (k == 0) {
+				t.Fatalf("%v", err)
+			}
+			if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
+				spent[k] = took
+			}
+		}
+	}
+	if spent[1] > 5*spent[0] {
+		t.Errorf("%v, and %v with equal names", spent[0], spent[1])
 	}
 }
