@@ -478,9 +478,12 @@ func TestRunShowsTwelve(t *testing.T) {
 // TestRunShowsWhoIsInTrouble: who is in progress, failed or regressed is told by name, the first
 // ten of each, wherever in the stage they are; and none of them twice.
 func TestRunShowsWhoIsInTrouble(t *testing.T) {
-	var names []string
+	var names, many []string
 	for i := range 40 {
 		names = append(names, fmt.Sprintf("c%02d", i+1))
+	}
+	for i := range 200 {
+		many = append(many, fmt.Sprintf("m%03d", i+1))
 	}
 	stage := all("all", 15)
 	stage.MaxFailures = concurrency.Count(40)
@@ -495,6 +498,10 @@ func TestRunShowsWhoIsInTrouble(t *testing.T) {
 			"and 28 more\n    counts: 4 starting, 35 done, 1 failed"},
 		{"three of fifteen are not among the first twelve, one of whom is stuck", start().after(5*time.Minute-1).see(staged.HealthProgressing, "c14").see(staged.HealthReady, "c13").after(1).step(staged.Input{}),
 			"and 28 more\n    counts: 24 waiting, 14 starting, 1 updating, 1 done, 14 stuck\n    others in progress: c14 updating stuck, c15 starting stuck, c16 starting"},
+		{"more than ten are being updated", start().see(staged.HealthReady, names[:12]...).see(staged.HealthProgressing, names[12:25]...),
+			"and 28 more\n    counts: 13 waiting, 2 starting, 13 updating, 12 done\n    others in progress: c13 updating, c14 updating, c15 updating, c16 updating, c17 updating, c18 updating, c19 updating, c20 updating, c21 updating, c22 updating, and 5 more"},
+		{"ten of many more, which are stored apart", newScene(t, staged.Strategy{Stages: []staged.Stage{all("all", 200)}}, staged.Options{}, many),
+			"and 188 more\n    counts: 200 starting\n    others in progress: m013 starting, m014 starting, m015 starting, m016 starting, m017 starting, m018 starting, m019 starting, m020 starting, m021 starting, m022 starting, and 178 more"},
 		{"all of them failed, and fifteen others are in progress", start().see(staged.HealthFailed, names[:15]...),
 			"and 28 more\n    counts: 10 waiting, 15 starting, 15 failed\n    others in progress: c16 starting, c17 starting, c18 starting, c19 starting, c20 starting, c21 starting, c22 starting, c23 starting, c24 starting, c25 starting, and 5 more\n" +
 				"    others failed: c13 failed (reported_failed), c14 failed (reported_failed), c15 failed (reported_failed)"},
