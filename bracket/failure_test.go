@@ -1857,6 +1857,19 @@ func TestCommandsOfOneInstant(t *testing.T) {
 	}
 }
 
+// TestCollectingIsCancelledNow: a group that collects when its rule is deleted is cancelled when that
+// is seen, and not when it would have closed.
+func TestCollectingIsCancelledNow(t *testing.T) {
+	h := newHost(t, "n1")
+	h.publish("kubelet", "v2", 0)
+	h.step(10)
+	h.gone = true
+	h.step(20)
+	if events := h.plan.Events; len(events) != 1 || events[0].Kind != GroupCancelled || !events[0].At.Equal(at(20)) {
+		t.Errorf("%+v", events)
+	}
+}
+
 // TestCommandsOnSeveralResources: one observation brings commands for several executions, in any
 // order.
 func TestCommandsOnSeveralResources(t *testing.T) {
