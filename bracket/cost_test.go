@@ -144,6 +144,29 @@ func TestCostOfMany(t *testing.T) {
 				return len(state.Executions[0].Open.Commands)
 			}
 		}},
+		{"commands for a member each of an execution: none looks for its member among all of them", 2000, 30, func(n int) func() int {
+			var o Observation
+			var targets TargetList
+			for i := range n {
+				d := fmt.Sprintf("d%05d", i)
+				o.Members = append(o.Members, Member{Deployment: d})
+				o.Versions = append(o.Versions, Version{Deployment: d, ID: "v1", CreatedAt: day0, EligibleAt: day0})
+				targets = append(targets, Target{Resource: "n1", Deployment: d})
+			}
+			o.Targets = targets
+			state, plan := step(NewState("rule", "prod"), o)
+			state, err := plan.Commit(state, plan.runs(), now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, run := range plan.runs() {
+				o.Commands = append(o.Commands, Command{ID: run.Deployment, Kind: Skip, Group: run.Group, Resource: run.Resource, Deployment: run.Deployment})
+			}
+			return func() int {
+				next, _ := step(state, o)
+				return len(next.Executions[0].Last["prod"].Decisions)
+			}
+		}},
 		{"brackets that have no target in common", 50, 30, func(n int) func() int {
 			list := make([]Bracket, n)
 			for i := range list {

@@ -178,11 +178,8 @@ func (q *question) locateTarget() {
 	if q.resource < 0 {
 		return
 	}
-	targets := q.span(q.resource)
-	for k := range targets {
-		if q.deploymentOf(&targets[k]) == q.deployment {
-			q.target, q.listed = &targets[k], true
-		}
+	if t := q.targetIn(q.span(q.resource), q.deployment); t != nil {
+		q.target, q.listed = t, true
 	}
 }
 

@@ -297,9 +297,16 @@ func (s *step) command(w *work, c Command) bool {
 		return true
 	}
 	applied := false
-	for k := range w.Members {
+	first, end := 0, len(w.Members)
+	if c.Deployment != "" { // thousands of commands may name a member each
+		if first = w.member(c.Deployment); first < 0 {
+			return false
+		}
+		end = first + 1
+	}
+	for k := first; k < end; k++ {
 		m := &w.Members[k]
-		if c.Deployment != "" && m.Deployment != c.Deployment || c.Deployment == "" && m.Status != MemberFailed {
+		if c.Deployment == "" && m.Status != MemberFailed {
 			continue
 		}
 		if c.Kind == Retry && !w.retryable(m) || c.Kind == Skip && m.satisfied() {

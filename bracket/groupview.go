@@ -11,6 +11,7 @@ type groupView struct {
 	members []memberView  // like Group.Members
 	slot    []int32       // per deployment of the view: index in members, -1; see memberOf
 	order   []int32       // indices of members by (level, deployment)
+	hooks   []int32       // those of order that are no mains
 	needs   [][]groupNeed // per member
 }
 
@@ -66,6 +67,11 @@ func (v *view) viewGroup(g *Group) *groupView {
 	level := make([]int, len(g.Members))
 	levels(level, func(i int) []groupNeed { return gv.needs[i] }, func(need groupNeed) int { return int(need.member) })
 	slices.SortStableFunc(gv.order, func(a, b int32) int { return level[a] - level[b] })
+	for _, i := range gv.order {
+		if g.Members[i].Role != Main {
+			gv.hooks = append(gv.hooks, i)
+		}
+	}
 	return gv
 }
 
@@ -94,10 +100,8 @@ func (g *groupView) targetOf(targets []target, i int32) *target {
 // targetNamed is targetOf for a deployment of an execution; nil if that is not a member of the
 // group.
 func (g *groupView) targetNamed(v *view, targets []target, deployment string) *target {
-	for k := range targets {
-		if t := &targets[k]; g.memberOf(t) >= 0 && v.deploymentOf(t) == deployment {
-			return t
-		}
+	if t := v.targetIn(targets, deployment); t != nil && g.memberOf(t) >= 0 {
+		return t
 	}
 	return nil
 }
@@ -184,10 +188,7 @@ func (g *groupView) pendingRuns(v *view, targets []target) []PendingRun {
 // idleHook returns the target of the first hook on one resource that has no version to run and so
 // blocks the execution, nil if there is none.
 func (g *groupView) idleHook(v *view, targets []target) *target {
-	for _, i := range g.order {
-		if g.Members[i].Role == Main {
-			continue
-		}
+	for _, i := range g.hooks {
 		if t := g.targetOf(targets, i); t != nil {
 			if _, version := g.plan(v, t); version == "" {
 				return t

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -356,6 +357,23 @@ func (r *roster) number(text string) int32 {
 
 // span returns the targets of the i-th resource.
 func (r *roster) span(i int32) []target { return r.targets[r.start[i]:r.start[i+1]] }
+
+// targetIn returns the target of a deployment among those of one resource, nil if it has none.
+func (v *view) targetIn(targets []target, deployment string) *target {
+	if len(targets) > nearby {
+		k, found := sort.Find(len(targets), func(k int) int { return strings.Compare(deployment, v.deploymentOf(&targets[k])) })
+		if !found {
+			return nil
+		}
+		return &targets[k]
+	}
+	for k := range targets {
+		if v.deploymentOf(&targets[k]) == deployment {
+			return &targets[k]
+		}
+	}
+	return nil
+}
 
 // locate returns the index of a resource, -1 if it has no targets.
 func (r *roster) locate(resource string) int32 {
