@@ -30,6 +30,7 @@ func validateCommands(f *faults, list []bracket.Command) {
 // none that names an execution that is over: the command may have ended it, or have been given while
 // it was open, and a host may go on listing it. The same holds for a group that is closed.
 func (w *work) unheeded() {
+	heard := map[*bracket.Execution]map[string]bool{} // and whether they applied, of the executions that commands name
 	for _, c := range w.snapshot.Commands {
 		rule, environment, number, ok := bracket.ParseGroupID(c.Group)
 		if c.Kind == bracket.Close {
@@ -47,8 +48,10 @@ func (w *work) unheeded() {
 		why := ""
 		switch {
 		case x != nil && x.Group == c.Group:
-			applied := slices.ContainsFunc(x.Decisions, func(d bracket.Command) bool { return d.ID == c.ID })
-			if slices.Contains(x.Commands, c.ID) && !applied {
+			if heard[x] == nil {
+				heard[x] = heardBy(x)
+			}
+			if applied, known := heard[x][c.ID]; known && !applied {
 				why = fmt.Sprintf("%s did not apply to the execution of %s on %s when it was heard, and never will: %s", c.Kind, c.Group, c.Resource, applies(c, x))
 			}
 		case x != nil && slices.Contains(x.Merged, c.Group):
@@ -60,6 +63,18 @@ func (w *work) unheeded() {
 			w.diagnose(DiagnosticCommandWithoutEffect, rule, c.ID+": "+why, TargetID{Resource: c.Resource, Environment: environment, Deployment: c.Deployment})
 		}
 	}
+}
+
+// heardBy returns the ids of the commands that an open execution has seen, and whether each applied.
+func heardBy(x *bracket.Execution) map[string]bool {
+	ids := make(map[string]bool, len(x.Commands))
+	for _, id := range x.Commands {
+		ids[id] = false
+	}
+	for k := range x.Decisions {
+		ids[x.Decisions[k].ID] = true
+	}
+	return ids
 }
 
 // unclosed says why a command does not close a group, or not yet; empty if the group is closed, or
@@ -82,9 +97,8 @@ func (w *work) unclosed(group string) string {
 // applies says what a command is for that did not apply to an open execution. What the members were
 // when it was heard is not known any more. Commands that end an execution always apply.
 func applies(c bracket.Command, x *bracket.Execution) string {
-	member := func(m bracket.ExecutionMember) bool { return m.Deployment == c.Deployment }
 	switch {
-	case c.Deployment != "" && !slices.ContainsFunc(x.Members, member):
+	case c.Deployment != "" && memberIn(x, c.Deployment) == nil:
 		return c.Deployment + " is no member of it"
 	case c.Kind == bracket.Retry && x.Recovery != "":
 		return "once the reaction to a failure has begun, only post members and rollbacks that have failed are repeated"

@@ -12,6 +12,7 @@ type slabs struct {
 	data       []Data
 	conditions []Condition
 	translated translation
+	halted     halt
 	texts      textkey.Joiner
 }
 

@@ -17,13 +17,13 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 	switch v.Reason { // a search for every verdict would cost more than the verdict
 	case bracket.ReasonFailedHolding:
 		open := b.open(resource)
-		verdict.Data = w.datum(Data{Names: halting(open), Detail: b.held(open)})
+		verdict.Data = w.datum(w.haltOf(b, open))
 		w.mergeOpens(b, resource, &verdict)
 	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // a target that waits for the end of a failed execution is told so, since that may never end by itself
 		// The execution may be of another environment, whose bracket decides later in the plan, so
 		// it is looked up in the state that results.
 		if record := w.execution(b.id, resource); record != nil && record.Open != nil && record.Open.Status == bracket.StatusFailed {
-			failed := Data{Names: halting(record.Open), Detail: b.held(record.Open)}
+			failed := w.haltOf(b, record.Open)
 			if verdict.Data != nil {
 				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
 			}
@@ -154,6 +154,21 @@ func events(verdicts []Verdict) (on []Condition) {
 		}
 	}
 	return on
+}
+
+// halt is what is said of an execution that a failure halts.
+type halt struct {
+	of   *bracket.Execution
+	data Data
+}
+
+// haltOf says who halts an execution, and why no retry ends that, if so. All its members that wait
+// are told so, one after the other.
+func (w *work) haltOf(b *bracketWork, x *bracket.Execution) Data {
+	if w.halted.of != x {
+		w.halted = halt{x, Data{Names: halting(x), Detail: b.held(x)}}
+	}
+	return w.halted.data
 }
 
 // halting returns the members of an execution, in its order, whose failure halts it: those that

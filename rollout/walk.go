@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
@@ -71,21 +72,20 @@ type walk struct {
 	record  int // in its executions
 }
 
-// find returns a member's target, or none if it is gone.
+// find returns a member's target, or none if it is gone. Those of a bracket ascend by resource and
+// deployment.
 func (s *walk) find(resource, deployment string) int32 {
 	targets := s.bracket.targets
-	name := func(k int) string { return s.resources[s.targets[targets[k]].resource].ID }
-	if s.target >= len(targets) || name(s.target) != resource { // mostly it is the one that was asked for last
-		s.target = seek(len(targets), s.target, func(k int) bool { return name(k) < resource })
+	compare := func(k int) int {
+		t := &s.targets[targets[k]]
+		if c := strings.Compare(s.resources[t.resource].ID, resource); c != 0 {
+			return c
+		}
+		return strings.Compare(s.deployments[t.deployment].ID, deployment)
 	}
-	for _, i := range targets[s.target:] {
-		t := &s.targets[i]
-		if s.resources[t.resource].ID != resource {
-			break
-		}
-		if s.deployments[t.deployment].ID == deployment {
-			return i
-		}
+	s.target = seek(len(targets), s.target, func(k int) bool { return compare(k) < 0 })
+	if s.target < len(targets) && compare(s.target) == 0 {
+		return targets[s.target]
 	}
 	return none
 }
@@ -167,14 +167,13 @@ func (w *work) member(o opened, i int32) *bracket.ExecutionMember {
 	return memberIn(o.record.Open, w.deployments[w.targets[i].deployment].ID)
 }
 
-// groupMember returns the member of a closed group that is of a deployment, or nil.
+// groupMember returns the member of a closed group that is of a deployment, or nil. They ascend.
 func groupMember(g *bracket.Group, deployment string) *bracket.GroupMember {
-	for k := range g.Members {
-		if m := &g.Members[k]; m.Deployment == deployment {
-			return m
-		}
+	k, found := sort.Find(len(g.Members), func(k int) int { return strings.Compare(deployment, g.Members[k].Deployment) })
+	if !found {
+		return nil
 	}
-	return nil
+	return &g.Members[k]
 }
 
 // locks reports whether a group has locked a version for a member; a nil member has no locks.
@@ -182,8 +181,15 @@ func locks(m *bracket.GroupMember, version string) bool {
 	return m != nil && slices.ContainsFunc(m.Locks, func(v bracket.VersionMark) bool { return v.ID == version })
 }
 
-// memberIn returns the member of an execution that is of a deployment, or nil.
+// memberIn returns the member of an execution that is of a deployment, or nil. They ascend.
 func memberIn(x *bracket.Execution, deployment string) *bracket.ExecutionMember {
+	if len(x.Members) > fewDistinct {
+		k, found := sort.Find(len(x.Members), func(k int) int { return strings.Compare(deployment, x.Members[k].Deployment) })
+		if !found {
+			return nil
+		}
+		return &x.Members[k]
+	}
 	for k := range x.Members { // a member is large: this loop copies none
 		if m := &x.Members[k]; m.Deployment == deployment {
 			return m
