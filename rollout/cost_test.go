@@ -471,10 +471,11 @@ func least(worlds [2]func() time.Duration, most time.Duration) (spent [2]time.Du
 }
 
 // TestCostOfManyOfOneTarget: what many rules, freezes, versions or dependencies say of one target is
-// planned, told and looked at without comparing each with all others, and a demand that thousands of
-// tenants have alike is answered once. Four times as many cost about four times the processor time.
+// planned, told and looked at without comparing each with all others, as are the members of a bracket
+// on one resource, and a demand that thousands of tenants have alike is answered once. Four times as many cost about four times the processor time.
 func TestCostOfManyOfOneTarget(t *testing.T) {
 	const few, factor, most = 2000, 4, 9
+	const bracketed = `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
 	rules := func(n int, rule string) string {
 		list := make([]string, n)
 		for k := range list {
@@ -567,6 +568,32 @@ func TestCostOfManyOfOneTarget(t *testing.T) {
 			return func() {
 				if wait, _ := plan(set, s).Waiting.Of(only); len(wait.Blockers) != n {
 					t.Fatal(wait)
+				}
+			}
+		}},
+		{"members of one bracket: Lint", func(n int) func() {
+			set, s := compile(t, policy(bracketed)), needs(n, "")
+			return func() {
+				if findings, err := set.Lint(s, t0.Add(time.Hour), time.Hour, rollout.LintOptions{}); err != nil || len(findings) > 9 {
+					t.Fatal(findings, err)
+				}
+			}
+		}},
+		{"members of one execution, which has heard a command for each of them", func(n int) func() {
+			now := t0.Add(time.Hour)
+			set, s := compile(t, policy(bracketed)), needs(n, "")
+			for k := range s.Targets {
+				s.Targets[k].Current = "" // all members run
+			}
+			s = atWork(t, set, s, now)
+			for k := range s.Targets {
+				s.Targets[k].Jobs[0].Status = rollout.JobFailure
+				s.Commands = append(s.Commands, bracket.Command{ID: fmt.Sprint(k), Kind: bracket.Retry, By: "ann", Group: s.State.Executions[0].Open.Group, Resource: "r1", Deployment: s.Targets[k].Deployment})
+			}
+			s.State = plan(set, s).State
+			return func() {
+				if p := plan(set, s); len(p.Start) != n+1 || len(p.Diagnostics) != 0 {
+					t.Fatal(len(p.Start), p.Waiting.Len(), len(p.Diagnostics))
 				}
 			}
 		}},

@@ -19,6 +19,7 @@ type frame struct {
 	members []bracket.Member      // of group
 	group   []bracket.GroupMember // with roles and needs, as a group that closed now would have them; nil if there can be none
 	roles   map[int32]bracket.Role
+	needs   map[int32][]int32 // of each member, ascending, without those that hold for some versions only
 }
 
 // frame finds the members of every bracket, and what a group of them would look like.
@@ -89,10 +90,15 @@ func (l *lint) close(f *frame) error {
 			"narrow memberRoles, or widen deploymentSelector to what is to be upgraded")
 		return nil
 	}
-	f.members, f.group, f.roles = members, closed, map[int32]bracket.Role{}
+	f.members, f.group, f.roles, f.needs = members, closed, map[int32]bracket.Role{}, map[int32][]int32{}
 	for _, m := range f.group {
 		d, _ := l.w.deployment(m.Deployment)
 		f.roles[d] = m.Role
+		for _, need := range m.Needs {
+			other, _ := l.w.deployment(need) // a member, too
+			f.needs[d] = append(f.needs[d], other)
+		}
+		slices.Sort(f.needs[d])
 	}
 	return nil
 }
@@ -325,7 +331,7 @@ func (l *lint) takes(f *frame) estimate {
 	for _, gradual := range l.w.gradualOf(f.targets) {
 		curve = max(curve, curveLength(gradual, l.founders(gradual, f)))
 	}
-	all := l.longest(f, func(*bracket.GroupMember) bool { return true })
+	all := l.longest(f, f.deployments)
 	if all > math.MaxInt64/time.Duration(batches) {
 		return estimate{}
 	}

@@ -13,30 +13,40 @@ import (
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
-// longest returns how long the longest chain of needs among some members takes. It leaves out needs
-// that hold for some versions only, because they may not hold.
-func (l *lint) longest(f *frame, among func(*bracket.GroupMember) bool) time.Duration {
-	ends := map[string]time.Duration{}
-	var end func(m *bracket.GroupMember) time.Duration
-	end = func(m *bracket.GroupMember) time.Duration {
-		if known, ok := ends[m.Deployment]; ok {
-			return known
+// longest returns how long the longest chain of needs among some members takes, given by the numbers
+// of their deployments. It leaves out needs that hold for some versions only, because they may not
+// hold.
+func (l *lint) longest(f *frame, among []int32) time.Duration {
+	ends := make(map[int32]time.Duration, len(among)) // negative: of a member whose end is not known yet
+	for _, d := range among {
+		ends[d] = -1
+	}
+	var end func(d int32) time.Duration
+	end = func(d int32) time.Duration {
+		if ends[d] >= 0 {
+			return ends[d]
 		}
 		var start time.Duration
-		for k := range f.group {
-			if other := &f.group[k]; among(other) && slices.Contains(m.Needs, other.Deployment) {
-				start = max(start, end(other))
+		needs := f.needs[d]
+		if len(among) < len(needs) { // a hook needs all mains, of which each is looked at alone
+			for _, other := range among {
+				if _, needed := slices.BinarySearch(needs, other); needed {
+					start = max(start, end(other))
+				}
+			}
+		} else {
+			for _, other := range needs {
+				if _, taken := ends[other]; taken {
+					start = max(start, end(other))
+				}
 			}
 		}
-		d, _ := l.w.deployment(m.Deployment)
-		ends[m.Deployment] = saturating(start, l.duration(d).duration)
-		return ends[m.Deployment]
+		ends[d] = saturating(start, l.duration(d).duration)
+		return ends[d]
 	}
 	var last time.Duration
-	for k := range f.group {
-		if among(&f.group[k]) {
-			last = max(last, end(&f.group[k]))
-		}
+	for _, d := range among {
+		last = max(last, end(d))
 	}
 	return last
 }
@@ -56,23 +66,19 @@ type execution struct {
 	length   time.Duration // at least
 }
 
-// executionOf returns the execution of the members of a resource for which takes reports true.
-func (l *lint) executionOf(f *frame, own []int32, takes func(d int32) bool) execution {
+// executionOf returns the execution of some members of a resource, given by their targets.
+func (l *lint) executionOf(f *frame, own []int32) execution {
 	var e execution
 	var calendars []clock.Calendar
-	taken := map[string]bool{}
-	for _, i := range own {
-		t := &l.w.targets[i]
-		if !takes(t.deployment) {
-			continue
-		}
-		taken[t.Deployment] = true
+	taken := make([]int32, len(own))
+	for k, i := range own {
+		taken[k] = l.w.targets[i].deployment
 		if h := l.w.hoursOf(i, none); h != nil && !slices.Contains(e.hours, h) {
 			e.hours, calendars, e.stretch = append(e.hours, h), append(calendars, h.calendar), max(e.stretch, h.longest)
 		}
 	}
 	e.calendar = clock.Intersect(calendars...)
-	e.length = l.longest(f, func(m *bracket.GroupMember) bool { return taken[m.Deployment] })
+	e.length = l.longest(f, taken)
 	return e
 }
 
@@ -98,12 +104,18 @@ func (l *lint) lookAtPaths(f *frame) {
 }
 
 func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
-	all := l.executionOf(f, own, func(int32) bool { return true })
-	var single []execution // of one main member with its hooks
+	all := l.executionOf(f, own)
+	var mains, hooks []int32
 	for _, i := range own {
-		if d := l.w.targets[i].deployment; f.roles[d] == bracket.Main {
-			single = append(single, l.executionOf(f, own, func(other int32) bool { return other == d || f.roles[other] != bracket.Main }))
+		if f.roles[l.w.targets[i].deployment] == bracket.Main {
+			mains = append(mains, i)
+		} else {
+			hooks = append(hooks, i)
 		}
+	}
+	var single []execution // of one main member with its hooks
+	for _, i := range mains {
+		single = append(single, l.executionOf(f, append(hooks[:len(hooks):len(hooks)], i)))
 	}
 	if len(single) == 0 || slices.ContainsFunc(all.hours, func(h *hours) bool { return !l.fits(h.calendar, h.longest) }) {
 		return // or windows that never open, which is another finding
