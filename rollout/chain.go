@@ -233,7 +233,7 @@ func (w *work) kindOf(verdict Verdict) RuleKind {
 		return rule.kind
 	}
 	switch {
-	case w.set.custom(verdict.Rule) != nil:
+	case w.set.custom(verdict.Rule):
 		return kindCustom
 	case verdict.Reason == ReasonFrozen:
 		return kindFreeze

@@ -306,6 +306,7 @@ func (c *compilation) options() {
 		c.add("", CodeUnknownValue, c.set.scopeErrors, "is given to WithScopeErrors: write %s or %s", ScopeExclude, ScopeInclude)
 	}
 	seen := map[string]bool{}
+	c.set.customIDs = seen
 	for _, rule := range c.set.customs {
 		if rule == nil {
 			c.add("", CodeRequired, nil, "a rule given by WithRule is nil")

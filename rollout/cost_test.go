@@ -571,6 +571,27 @@ func TestCostOfManyOfOneTarget(t *testing.T) {
 				}
 			}
 		}},
+		{"rules of the host's own that hold a target, also as a member of a bracket", func(n int) func() {
+			var options []rollout.Option
+			for k := range 4 * n { // few would cost less than the rest of the plan, even squared
+				id := fmt.Sprint("own ", k)
+				options = append(options, rollout.WithRule(hostRule{id, func(rollout.Candidate) rollout.Verdict {
+					return rollout.Verdict{Status: rollout.Denied, Reason: "ticket", On: []rollout.Condition{{Kind: rollout.OnConfig, Rule: id}}}
+				}}))
+			}
+			alone, member := compile(t, policy(noRule), options...), compile(t, policy(bracketed), options...)
+			s := one()
+			return func() {
+				for _, set := range [...]*rollout.PolicySet{alone, member} {
+					p := plan(set, s)
+					wait, _ := p.Waiting.Of(only)
+					explained, err := p.Explain(only)
+					if err != nil || len(wait.Blockers) < 4*n || len(explained.Versions) == 0 {
+						t.Fatal(len(wait.Blockers), err)
+					}
+				}
+			}
+		}},
 		{"members of one bracket: Lint", func(n int) func() {
 			set, s := compile(t, policy(bracketed)), needs(n, "")
 			return func() {

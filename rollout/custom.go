@@ -38,12 +38,13 @@ type Candidate struct {
 
 // custom appends the verdicts by which the host's own rules block version n on target i.
 func (w *work) custom(blockers []Verdict, i, n int32) []Verdict {
+	list := newDistinct(w, blockers)
 	for _, rule := range w.set.customs {
 		if verdict := w.judged(rule, i, n); verdict.Status != Allowed {
-			blockers = w.once(blockers, verdict)
+			list.add(verdict)
 		}
 	}
-	return blockers
+	return list.blockers
 }
 
 func (w *work) judged(rule CustomRule, i, n int32) Verdict {

@@ -59,7 +59,7 @@ func (w *work) newEffects(list []Override) *effects {
 func (e *effects) ineffective(o *Override) string {
 	rule := e.set.rule(o.Rule)
 	switch {
-	case rule == nil && e.set.custom(o.Rule) == nil:
+	case rule == nil && !e.set.custom(o.Rule):
 		return "no enabled policy has this rule"
 	case rule != nil && rule.bracket != nil:
 		return "no version is let out of its bracket"

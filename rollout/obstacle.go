@@ -18,10 +18,11 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 	if !w.mayLet(i, version) || len(blockers) == 0 {
 		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
 	}
+	list := newDistinct(w, blockers)
 	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
-		blockers = w.once(blockers, verdict) // the earlier blockers are of other versions
+		list.add(verdict) // the earlier blockers are of other versions
 	}
-	return blockers
+	return list.blockers
 }
 
 func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {

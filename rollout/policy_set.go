@@ -29,6 +29,7 @@ type PolicySet struct {
 	maxScope        func(Version, TargetID) bool
 	ungovernedHeld  bool // nothing new starts on targets that no policy governs
 	customs         []CustomRule
+	customIDs       map[string]bool
 }
 
 // ErrNoPolicies is returned for a [PolicySet] that neither [Load] nor [Compile] made. If no policy
@@ -87,15 +88,8 @@ func (s *PolicySet) Policies() []Policy {
 // rule returns the rule of an enabled policy with this id, or nil.
 func (s *PolicySet) rule(id string) *compiledRule { return s.byID[id] }
 
-// custom returns the host's rule with this id, or nil.
-func (s *PolicySet) custom(id string) CustomRule {
-	for _, r := range s.customs {
-		if r.ID() == id {
-			return r
-		}
-	}
-	return nil
-}
+// custom reports whether this is the id of a rule of the host's.
+func (s *PolicySet) custom(id string) bool { return s.customIDs[id] }
 
 type compiledPolicy struct {
 	id       string
