@@ -525,6 +525,17 @@ func TestCostOfManyOfOneTarget(t *testing.T) {
 				}
 			}
 		}},
+		{"rules that ask for approvals, and people who gave one", func(n int) func() {
+			set, s := compile(t, rules(n/4, `{"id":"a%d","anyApproval":{"minApprovals":1000%d}}`)), one()
+			for k := range n / 4 {
+				s.Approvals = append(s.Approvals, rollout.Approval{Version: "v2", Deployment: "d0", Environment: "prod", By: fmt.Sprint("u", k), Status: rollout.Approved, At: t0})
+			}
+			return func() {
+				if wait, _ := plan(set, s).Waiting.Of(only); len(wait.Blockers) != n/4 || len(wait.Blockers[0].Data.Names) != n/4 {
+					t.Fatal(len(wait.Blockers))
+				}
+			}
+		}},
 		{"texts of a rule that names deployments of which no version will do", func(n int) func() {
 			p := plan(compile(t, policy(`{"id":"x","deploymentDependency":{"appliesTo":"deployment.name == 'd0'","dependsOn":"version.tag == 'v3'"}}`)), needs(2*n, ""))
 			return func() {

@@ -60,6 +60,7 @@ type gate struct {
 // gating holds what the gates are made from.
 type gating struct {
 	approvals map[approvalKey][]Approval // those that count, by now or later
+	approvers map[approvalKey]approvers  // of those that have been asked for
 	passed    map[questionKey]asked      // answers of progression rules, whatever else governs
 	sources   map[questionKey][]source   // of progression rules, by deployment
 	successes map[questionKey]shown      // of progression rules that ask for as much, by the environment that they look at
@@ -229,26 +230,48 @@ func (w *work) approval(rule *compiledRule, v *Version, e *Environment) (time.Ti
 	if need == 0 || !rule.createdAt.IsZero() && v.CreatedAt.Before(rule.createdAt) {
 		return v.CreatedAt.UTC(), Verdict{}
 	}
-	first := map[string]time.Time{} // approver → first approval
-	for _, a := range w.approvals[approvalKey{v.Deployment, v.ID, e.ID}] {
-		if at, ok := first[a.By]; !ok || a.At.Before(at) {
-			first[a.By] = a.At
-		}
-	}
+	given := w.approversOf(approvalKey{v.Deployment, v.ID, e.ID})
 	var until time.Time
-	if len(first) >= need {
-		reached := slices.SortedFunc(maps.Values(first), time.Time.Compare)[need-1].UTC()
+	if len(given.at) >= need {
+		reached := given.at[need-1].UTC()
 		if !reached.After(w.now) {
 			return later(reached, v.CreatedAt).UTC(), Verdict{}
 		}
 		until = reached
 	}
-	maps.DeleteFunc(first, func(_ string, at time.Time) bool { return at.After(w.now) })
 	return time.Time{}, Verdict{
 		Status: Pending, Reason: ReasonApprovalMissing, Rule: rule.id, Until: until,
 		On:   []Condition{{Kind: OnApproval, Version: v.ID, Deployment: v.Deployment, Environment: e.ID}},
-		Data: &Data{Attempt: len(first), Allowed: need, Names: slices.Sorted(maps.Keys(first))},
+		Data: &Data{Attempt: len(given.by), Allowed: need, Names: given.by},
 	}
+}
+
+// approvers is who approved a version in an environment.
+type approvers struct {
+	at []time.Time // of the first approval of each approver, ascending
+	by []string    // those whose approval counts by now, ascending
+}
+
+// approversOf counts the approvals of a version in an environment, once for all rules that ask for some.
+func (w *work) approversOf(key approvalKey) approvers {
+	list := w.approvals[key]
+	if len(list) == 0 {
+		return approvers{} // as of most versions in most environments: nothing is kept for these
+	}
+	if known, ok := w.approvers[key]; ok {
+		return known
+	}
+	first := map[string]time.Time{} // approver → first approval
+	for _, a := range list {
+		if at, ok := first[a.By]; !ok || a.At.Before(at) {
+			first[a.By] = a.At
+		}
+	}
+	given := approvers{at: slices.SortedFunc(maps.Values(first), time.Time.Compare)}
+	maps.DeleteFunc(first, func(_ string, at time.Time) bool { return at.After(w.now) })
+	given.by = slices.Sorted(maps.Keys(first))
+	put(&w.approvers, key, given)
+	return given
 }
 
 type approvalKey struct{ deployment, version, environment string }
