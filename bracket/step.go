@@ -40,7 +40,9 @@ type step struct {
 //
 // One call makes a pass over the targets. It needs memory in proportion to them, which the plan
 // keeps, and to what waits, runs or may start. A target by itself takes some 16 bytes if its
-// resource has five, and more with OutdatedAt or OutOfScope, or if the targets do not ascend.
+// resource has five, and more with OutdatedAt or OutOfScope, or if the targets do not ascend. A step
+// that comes late closes every group that it has missed, at about a microsecond for each of its
+// members.
 func Step(rule Rule, state State, observation Observation, now time.Time) (State, Plan, error) {
 	fail := func(err error) (State, Plan, error) { return state, Plan{}, err }
 	if err := rule.Validate(); err != nil && !observation.RuleDeleted {

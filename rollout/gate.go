@@ -22,6 +22,11 @@ func (s VersionSelector) Validate() error {
 
 // AnyApproval lets a version start in an environment once enough different people approved it
 // there.
+//
+// A plan asks it about every version that is newer than what a target has, until one may start. So
+// versions that nobody approves cost a plan about 1.2 kB and a microsecond each in every environment
+// where they wait: if there are thousands, leave those out of the [Snapshot] that nobody will approve
+// any more.
 type AnyApproval struct {
 	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 needs no approval
 }
