@@ -2,8 +2,8 @@ package clock
 
 import "time"
 
-// A search that finds nothing would go through years of the same week. While no clock is changed and no
-// one-off window begins or ends, the windows of a calendar repeat themselves with a period; so a
+// A search that finds nothing would go through years of the same week. While no clock is changed and
+// no one-off window begins or ends, the windows of a calendar repeat themselves with a period; so a
 // search that has gone through one period need not go through the next ones before that ends.
 
 // lap is a stretch [from, to) in which a calendar says at an instant what it says one period later.

@@ -472,7 +472,8 @@ func least(worlds [2]func() time.Duration, most time.Duration) (spent [2]time.Du
 
 // TestCostOfManyOfOneTarget: what many rules, freezes, versions or dependencies say of one target is
 // planned, told and looked at without comparing each with all others, as are the members of a bracket
-// on one resource, and a demand that thousands of tenants have alike is answered once. Four times as many cost about four times the processor time.
+// on one resource, and a demand that thousands of tenants have alike is answered once. Four times as
+// many cost about four times the processor time.
 func TestCostOfManyOfOneTarget(t *testing.T) {
 	const few, factor, most = 2000, 4, 9
 	const bracketed = `{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}}`
