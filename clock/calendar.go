@@ -140,7 +140,7 @@ func (c Calendar) searches() time.Duration {
 func (c Calendar) limit(t time.Time) time.Time { return earlier(t.UTC().Add(c.searches()), never()) }
 
 func (c Calendar) pass(t time.Time, soon int) pass {
-	return pass{start: t.UTC(), limit: c.limit(t), again: repetition{calendar: c, soon: soon}}
+	return pass{start: t.UTC(), limit: c.limit(t), repeats: repetition{calendar: c, soon: soon}}
 }
 
 // Open reports whether the calendar is open at t. It is open at exactly the start of an allow
@@ -230,7 +230,7 @@ func (c Calendar) addOpen(t time.Time, d time.Duration, soon int) (u time.Time, 
 	p := c.pass(t, soon)
 	p.rewind(&k)
 	u, err = p.addOpen(&k, d)
-	return u, p.again.looked, err
+	return u, p.repeats.looked, err
 }
 
 // OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks
@@ -272,25 +272,25 @@ func (c Calendar) fit(t time.Time, d time.Duration, soon int) (u time.Time, look
 	var r room
 	k := c.cursor(&r)
 	at, limit := later(t.UTC(), first()), c.limit(t)
-	again := c.repetition(at, limit, soon)
+	repeats := c.repetition(at, limit, soon)
 	u = at
-	for running := false; at.Before(never()) && (running || at.Before(limit)); again.looked++ {
+	for running := false; at.Before(never()) && (running || at.Before(limit)); repeats.looked++ {
 		open, until, err := k.at(at)
 		if err != nil {
-			return time.Time{}, again.looked, err
+			return time.Time{}, repeats.looked, err
 		}
 		if open && !running {
 			u = at
 		}
 		if running = open; open && until.Sub(u) >= d {
-			return u, again.looked, nil
+			return u, repeats.looked, nil
 		}
 		if !open {
-			until = later(until, again.skip(&k, at))
+			until = later(until, repeats.skip(&k, at))
 		}
 		at = until
 	}
-	return time.Time{}, again.looked, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
+	return time.Time{}, repeats.looked, fmt.Errorf("%w: %v from %s on, searched until %s", ErrNeverFits, d, stamp(t.UTC()), stamp(limit))
 }
 
 // Intervals returns the open intervals [start, end) within [from, to), in order and in UTC. They

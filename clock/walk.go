@@ -30,8 +30,8 @@ type pass struct {
 	spent, usable time.Duration
 	err           error // a fault of a host's recurrence, met at at
 
-	shut  time.Time // if the stretch is closed: since when all are
-	again repetition
+	shut    time.Time // if the stretch is closed: since when all are
+	repeats repetition
 }
 
 func (p *pass) addOpen(k *cursor, d time.Duration) (time.Time, error) {
@@ -69,7 +69,7 @@ func (p *pass) neverOpen(d time.Duration) error {
 func (p *pass) rewind(k *cursor) {
 	k.rewind()
 	p.at, p.until, p.spent, p.usable, p.err = later(p.start, first()), never(), 0, 0, nil
-	p.shut, p.again = p.at, p.again.calendar.repetition(p.at, p.limit, p.again.soon)
+	p.shut, p.repeats = p.at, p.repeats.calendar.repetition(p.at, p.limit, p.repeats.soon)
 	if p.at.Before(p.limit) {
 		p.look(k)
 	}
@@ -81,10 +81,10 @@ func (p *pass) look(k *cursor) {
 	open, p.until, p.err = k.at(p.at)
 	if p.usable = 0; open {
 		p.usable, p.shut = earlier(p.until, p.limit).Sub(p.at), p.until
-	} else if skip := p.again.skip(k, p.at); p.shut.Unix() < p.at.Unix()-p.again.period { // closed for a period: until there, too
+	} else if skip := p.repeats.skip(k, p.at); p.shut.Unix() < p.at.Unix()-p.repeats.period { // closed for a period: until there, too
 		p.until = later(p.until, skip)
 	}
-	p.again.looked++
+	p.repeats.looked++
 }
 
 func negative(d time.Duration) error {

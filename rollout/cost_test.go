@@ -559,7 +559,7 @@ func TestCostOfManyOfOneTarget(t *testing.T) {
 			}
 		}},
 		{"attempts of a member of a bracket that failed, and were forgiven once", func(n int) func() {
-			set := compile(t, policy(`{"deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"id":"again","retry":{"maxRetries":1000000}}`))
+			set := compile(t, policy(bracketed+`,{"id":"again","retry":{"maxRetries":1000000}}`))
 			s := one()
 			first := mustPlan(t, set, s, t0)
 			s.State = mustCommit(t, first, t0)
