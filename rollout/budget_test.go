@@ -298,6 +298,7 @@ func TestFailureBudgetWakes(t *testing.T) {
 		{"nor on another target", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v1", rollout.JobFailure, 1)}, 0, []rollout.Job{ran("v2", rollout.JobFailure, 1)}},
 		{"the first to end, which is the newer", []rollout.Job{lasting("v2", rollout.JobSuccessful, 9, 70), lasting("v2", rollout.JobSuccessful, 8, 90), ran("v2", rollout.JobFailure, 1)}, 70, nil},
 		{"a newer job stands, however what was begun before it ends", []rollout.Job{ran("v2", rollout.JobSuccessful, 10), lasting("v2", rollout.JobFailure, 5, 80)}, 0, nil},
+		{"what has made up for a failure does so once more (TestReference, -rapid.seed=400288)", []rollout.Job{ran("v2", rollout.JobSuccessful, 80), ran("v2", rollout.JobSuccessful, 10), ran("v2", rollout.JobFailure, 1)}, 0, nil},
 		{"it is made up for already, by what is newer", []rollout.Job{ran("v2", rollout.JobSuccessful, 10), lasting("v2", rollout.JobSuccessful, 5, 80), ran("v2", rollout.JobFailure, 1)}, 0, nil},
 	} {
 		plan := mustPlan(t, set, tried(3, row.jobs, row.more), minute(60))

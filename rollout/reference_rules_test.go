@@ -141,8 +141,8 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 			continue
 		}
 		population++
-		bad, good, ever := false, false, false
-		var ahead []time.Time                          // successes of the future that no job after them makes irrelevant
+		bad, good := false, false
+		var ahead, makeUp []time.Time                  // ends of the future that no job after them makes irrelevant; of successes that only make up for a failure
 		for _, job := range slices.Backward(jobs(o)) { // the oldest first: the last word counts
 			end := job.CompletedAt
 			if end.IsZero() {
@@ -159,19 +159,20 @@ func (r *reference) overBudget(rule namedRule, v rollout.Version, environment st
 			succeeds := job.Status == rollout.JobSuccessful && (!b.OnVerificationFailure || job.Verification == "" || job.Verification == rollout.VerificationPassed)
 			switch {
 			case end.After(r.now) && (fails || rated && succeeds):
-				r.wake(end)
-			case end.After(r.now) && succeeds:
 				ahead = append(ahead, end)
+			case end.After(r.now) && succeeds:
+				makeUp = append(makeUp, end)
 			case fails:
-				bad, good, ever, ahead = true, false, true, nil
+				bad, good, ahead, makeUp = true, false, nil, nil
 			case succeeds:
-				bad, good, ahead = false, true, nil
+				bad, good, ahead, makeUp = false, true, nil, nil
 			}
 		}
+		if bad { // else there is nothing that they could make up for
+			ahead = append(ahead, makeUp...)
+		}
 		for _, end := range ahead {
-			if ever { // else there is nothing that it could make up for
-				r.wake(end)
-			}
+			r.wake(end)
 		}
 		if bad || good {
 			decided++
@@ -716,10 +717,13 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 		}
 	}
 	for _, job := range list[failed+1:] {
+		if job.Status != rollout.JobSuccessful || job.Version == version || place(versions, job.Version) < 0 {
+			continue
+		}
 		bad := slices.ContainsFunc(rules, func(rule namedRule) bool {
 			return rule.Rollback != nil && (triggers(rule, job) || r.recalled(rule, t, job.Version, rules))
 		})
-		if job.Status == rollout.JobSuccessful && job.Version != version && !bad && place(versions, job.Version) >= 0 {
+		if !bad {
 			s.to, s.state = job.Version, "due"
 			return s
 		}
