@@ -121,6 +121,12 @@ func (c *counts) add(more counts) {
 	}
 }
 
+// move counts one slot as another one.
+func (c *counts) move(from, to Slot) {
+	c[from.normal()&7]--
+	c[to]++
+}
+
 // count counts the slots of [from, to). Indices beyond the end of the state are absent.
 func count(slots []Slot, from, to int) counts {
 	var c counts

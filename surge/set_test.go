@@ -288,6 +288,8 @@ func TestScaledApart(t *testing.T) {
 		{"the set alone would have none", set(recreate, 1, unset, plain(0, 0)), []string{".:1"}, "0/0: +0 Hole\nblocked: WaitingForBase"},
 		{"a surge replica would have none either, so one is given up instead", set(recreate, 1, budgets(1, 0), plain(0, 0)), []string{"O:1"}, "0/0: -0 Outdated\nblocked: Terminating"},
 		{"what should have nothing has what it needs, so a leftover that serves need not stay for it", set(rolling, 2, unset, two), []string{".:0", ".:0", "NN:2"}, "2/0: -0 Condemned, -1 Condemned\nblocked: Terminating"},
+		{"but not before what it has is gone (TestSetReference, -rapid.seed=6661502)", set(rolling, 2, unset, two), []string{"N:0", "nn", "NN:2"}, "0/0: -0 Condemned\ncurrent: 0\nblocked: Terminating WaitingForBase"},
+		{"which plans see as on its way", set(rolling, 2, unset, two), []string{"t:0", "nn", "NN:2"}, "current: 1\nblocked: Terminating WaitingForBase"},
 		{"a surge replica that should have nothing is of no use: the last that serves stays", set(recreate, 2, budgets(1, 1), plain(1, 1)), []string{".", "O", "n:0"}, "0/0: +0 Hole\n2/0: -0 SurplusSurge\nblocked: Terminating BudgetExhausted WaitingForSurge WaitingForBase"},
 		{"a recreated replica has its own number", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{".:3", "OO"}, "0/0: +0 Hole, +1 Hole, +2 Hole\nblocked: BudgetExhausted WaitingForBase"},
 		{"a kept one is filled to it", set(recreate, 2, budgets(0, 1), plain(2, 1)), []string{"nn.:3", "OO"}, "0/0: +2 Hole\nblocked: BudgetExhausted WaitingForBase"},

@@ -229,22 +229,21 @@ func (p *setPlan) roll() {
 	}
 }
 
-// survives reports whether a replica that serves still does once its plan is carried out.
+// survives reports whether a replica that serves still does once its plan is carried out. One that
+// should have no unit does not before its last one is gone: plans see it as terminating until then.
 func (p *setPlan) survives(i int) bool {
+	after := folding{enough: true}
 	for c := range p.spec.Components {
 		component, slots := p.state.scaled(p.spec, i, c), p.state.units(i, c).Slots
-		all := count(slots, 0, len(slots))
-		available := all.available()
+		units := count(slots, 0, len(slots))
 		for _, action := range p.result.Replicas[i].Components[c].Actions {
-			if action.Op == Delete && slots[action.Index].Available() {
-				available--
+			if action.Op == Delete {
+				units.move(slots[action.Index], Terminating)
 			}
 		}
-		if available < (Member{Replicas: component.Replicas, MinAvailable: component.MinAvailable}).need() {
-			return false
-		}
+		after.add(Member{Replicas: component.Replicas, MinAvailable: component.MinAvailable}, units)
 	}
-	return true
+	return after.slot().Available()
 }
 
 // recreate plans a ReplicaRecreate.
