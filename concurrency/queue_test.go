@@ -506,11 +506,27 @@ func TestQueueAllowanceTakesAKey(t *testing.T) {
 // TestQueueGetsAKeyBack: the lease ends under which somebody was at work, and a claim on the same
 // resource stays: no place becomes free, but the key does.
 func TestQueueGetsAKeyBack(t *testing.T) {
-	s := zones(1).lease("a", "a1", "g", 0).lease("a", "a1", "h", 0)
-	s.Pools[0].Keyless = []Holder{{"a1", "h"}}
+	for _, rate := range []Rate{{}, {Count(1), 3600}} {
+		s := zones(1).lease("a", "a1", "g", 0).lease("a", "a1", "h", 0)
+		s.Pools[0].Keyless, s.Pools[0].Rate = []Holder{{"a1", "h"}}, rate
+		runQueue(t, s, []queueStep{
+			{add: []Candidate{{"b1", "g", 1, []int32{1}, false}}, why: "the first zone is active"},
+			{release: []string{"a a1"}, want: []string{"b1"}, why: "it is not, any more, however many may begin there: " + rate.String()},
+		})
+	}
+}
+
+// TestQueueKeysOfOthers: who is down already and needs a key alone holds up nobody who is down
+// already and needs the key of another rule.
+func TestQueueKeysOfOthers(t *testing.T) {
+	zone := func(key, family string) Pool {
+		return Pool{Key: key, Limit: Count(1), Total: 3, Family: family, MaxActiveKeys: 1, QuarantineAllowance: Count(1)}
+	}
+	s := newScene(zone("a", "F"), zone("b", "F"), zone("c", "G")).
+		lease("a", "a1", "g", 0).lease("b", "b1", "g", 0).lease("c", "c1", "g", 0).quarantined("b", "b1").quarantined("c", "c1")
 	runQueue(t, s, []queueStep{
-		{add: []Candidate{{"b1", "g", 1, []int32{1}, false}}, why: "the first zone is active"},
-		{release: []string{"a a1"}, want: []string{"b1"}, why: "it is not, any more"},
+		{add: []Candidate{{"b1", "fix", 1, []int32{1}, false}, {"c1", "fix", 2, []int32{2}, false}}, want: []string{"c1"}, why: "a zone of the first rule is active, none of the second"},
+		{release: []string{"a a1"}, want: []string{"b1"}, why: "the first rule has its key back"},
 	})
 }
 
