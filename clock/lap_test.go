@@ -217,6 +217,10 @@ func TestNextFitInTheNightOfAChange(t *testing.T) {
 		{"two windows on one day in three meet on Mondays alone", []string{
 			`{"rrule":"FREQ=DAILY;INTERVAL=3;BYDAY=MO,TU,SU;BYHOUR=1;BYMINUTE=0","durationMinutes":240,"anchor":"2026-01-01T00:00"}`,
 			`{"rrule":"FREQ=DAILY;INTERVAL=3;BYDAY=MO;BYHOUR=5;BYMINUTE=0","durationMinutes":120,"anchor":"2026-01-01T00:00"}`}},
+		{"a week of longer windows in two, on all of its days", []string{
+			`{"rrule":"FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYHOUR=1;BYMINUTE=0","durationMinutes":240,"anchor":"2026-01-05T00:00"}`, daily("05:00", "08:00")}},
+		{"a week of longer windows in seven", []string{
+			`{"rrule":"FREQ=WEEKLY;INTERVAL=7;BYDAY=MO,TU;BYHOUR=1;BYMINUTE=0","durationMinutes":240,"anchor":"2026-01-05T00:00"}`, daily("05:00", "08:00")}},
 		{"a freeze takes half of one day away", []string{
 			daily("05:00", "08:00"), `{"from":"2026-04-05T00:00:00Z","until":"2026-04-05T04:30:00Z","allowWindow":false}`}},
 		{"a one-off window is longer than all others", []string{
@@ -263,18 +267,23 @@ func TestNextFitInTheNightOfAChange(t *testing.T) {
 
 // TestNextFitLooksAtFew: what never comes is not looked for in every week of five years.
 func TestNextFitLooksAtFew(t *testing.T) {
+	var hourly []string
+	for hour := range 24 {
+		hourly = append(hourly, fmt.Sprintf(`{"rrule":"FREQ=DAILY;BYHOUR=%d;BYMINUTE=0","durationMinutes":20,"timezone":"Europe/Berlin"}`, hour))
+	}
 	for _, row := range []struct {
-		why    string
-		from   string
-		window string
-		most   int
+		why     string
+		from    string
+		windows []string
+		most    int
 	}{
-		{"every day is the same, so one is looked at", "2026-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`, 150},
-		{"as it is before 1970, where instants are negative", "1955-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`, 150},
-		{"two weeks around each change of the clock", "2026-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"timezone":"Europe/Berlin"}`, 10_000},
-		{"what repeats itself after more than five years is gone through", "2026-01-01T00:00:00Z", `{"rrule":"FREQ=DAILY;INTERVAL=2000;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"anchor":"2026-01-01T00:00"}`, 50},
+		{"every day is the same, so one is looked at", "2026-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`}, 150},
+		{"as it is before 1970, where instants are negative", "1955-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`}, 150},
+		{"two weeks around each change of the clock", "2026-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"timezone":"Europe/Berlin"}`}, 10_000},
+		{"the same by a window for each hour: a lap waits until as much is done as it costs, and comes", "2026-01-01T00:00:00Z", hourly, 10_000},
+		{"what repeats itself after more than five years is gone through", "2026-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;INTERVAL=2000;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"anchor":"2026-01-01T00:00"}`}, 50},
 	} {
-		_, looked, err := parsed(t, row.window).Fit(at(row.from), time.Hour, 32)
+		_, looked, err := parsed(t, row.windows...).Fit(at(row.from), time.Hour, 32)
 		if !errors.Is(err, clock.ErrNeverFits) || looked > row.most {
 			t.Errorf("%s: %d stretches, %v", row.why, looked, err)
 		}
