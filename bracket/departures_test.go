@@ -58,6 +58,22 @@ func TestDefects(t *testing.T) {
 				h.t.Errorf("%s", got)
 			}
 		}, "I6: the step that sees the end of one execution takes up the next, and does not leave it to the next call"},
+		{"a state older than the first run of the group that came next, on the last of three resources", func(h *host) {
+			h.node("n0")
+			h.node("n2")
+			h.until(60, "n2", "uncordon")
+			h.publish("os", "v3", 61)
+			h.step(125)
+			old := h.state
+			h.end("n2", "uncordon", RunSucceeded, 126)
+			h.step(126)
+			h.want("n2/drain@v1")
+			h.start()
+			h.state = old
+			if plan := h.step(127); events(plan) != "execution_ended n2 1 completed, execution_started n2 2 executing" {
+				h.t.Errorf("%s", events(plan))
+			}
+		}, "I6: the runs of the resources before it are not its own"},
 		{"the window starts when somebody looks", func(h *host) {
 			h.step(45)
 			if c := h.state.Group.Collecting; c == nil || !c.OpenedAt.Equal(at(0)) || !h.plan.Next.Equal(at(60)) {
