@@ -65,6 +65,10 @@ func TestApprovals(t *testing.T) {
 		{"of two rules the one that wants more people counts", two + `,{"id":"ok too","anyApproval":{"minApprovals":1}}`, after, nil, []string{"09:00 v2 1", "09:00 v2 2"}, []string{"09:30 v2", "09:30 v2"}},
 		{"what was there before nine in the morning", one, after, func(w *rollouttest.World) { w.Start = at(1, 12, 0) }, []string{"12:00 v2 1"}, []string{"12:30 v2", "12:30 v2"}},
 		{"not before staging has proved it", one, after, withStaging, []string{"09:23 v2 1"}, []string{"09:53 v2", "09:53 v2"}},
+		{"nobody is asked about a cluster that is held whatever its version, by a selector that fails", one, after, func(w *rollouttest.World) {
+			w.Policies = compiled(t, `[{"name":"p","selector":"int(resource.metadata['tier']) > 0","rules":[`+one+`]}]`)
+			w.Fleet.Resources[0].Metadata, w.Fleet.Resources[1].Metadata = map[string]string{"tier": "1"}, map[string]string{"tier": "gold"}
+		}, []string{"09:00 v2 1"}, []string{"09:30 v2"}},
 		{"not while it is paused", one, after, func(w *rollouttest.World) {
 			w.Fleet.Versions[1].Status = rollout.VersionPaused
 			w.Changes = append(w.Changes, rollouttest.Change{At: at(1, 11, 0), Do: func(s *rollout.Snapshot) { s.Versions[1].Status = rollout.VersionReady }})
