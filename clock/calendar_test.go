@@ -355,6 +355,7 @@ func TestQuestions(t *testing.T) {
 		{"AddOpen, the last instant", nil, add(at("9999-12-31T23:59:59Z"), time.Second-1), at("9999-12-31T23:59:59.999999999Z"), nil, "which is one of the year 9999"},
 		{"more windows than a question keeps at hand", slices.Repeat([]string{daily("09:00", "10:00"), daily("11:00", "12:00"), dailyDeny("09:30", "10:00")}, 4), add(monday("00:00:00"), 45*time.Minute), monday("11:15:00"), nil, "twelve"},
 		{"year 1", office, open(time.Time{}), time.Time{}.Add(9 * time.Hour), nil, "the zero time is an instant like others"},
+		{"AddOpen, year 10000", nil, add(at("9999-12-31T23:59:59Z").Add(time.Second), 0), time.Time{}, clock.ErrNeverOpen, "nothing is open there, not even for a moment"},
 		{"year 10000", nil, open(at("9999-12-31T23:59:59Z").Add(time.Second)), time.Time{}, clock.ErrNeverOpen, "no instant that calendars know"},
 		{"year 0", nil, open(time.Time{}.Add(-time.Hour)), time.Time{}, nil, "closed before year 1, open from then on"},
 		{"NextFit, into the year 10000", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0","durationMinutes":4000}`}, fit(at("9999-12-31T12:00:00Z"), 12*time.Hour+1), time.Time{}, clock.ErrNeverFits, "a window does not lead beyond what calendars know"},
@@ -490,7 +491,7 @@ func TestNegativeDurations(t *testing.T) {
 	_, fit := c.NextFit(now, -1)
 	for _, err := range []error{add, walk, fit} {
 		var bad *clock.FieldError
-		if !errors.As(err, &bad) || bad.Code != clock.CodeDurationInvalid || bad.Path != "d" {
+		if !errors.As(err, &bad) || bad.Code != clock.CodeDurationInvalid || bad.Path != "d" || bad.Value != "-1ns" {
 			t.Errorf("a negative duration gives %v", err)
 		}
 	}
