@@ -86,16 +86,20 @@ func TestRecordLife(t *testing.T) {
 	// a holder once.
 	two := newScene(ten(Count(2))).ask("n1", "g", "nodes").ask("n1", "g", "nodes").ask("n2", "g", "nodes")
 	admitted := two.plan(t).Admitted
-	for _, token := range [][2]uint64{{1, 1}, {2, 2}, {2, 1}} { // of the second start of n1, and of that of n2
+	for _, token := range [][2]uint64{{1, 1}, {2, 2}, {2, 1}, {2, 3}} { // of the second start of n1, and of that of n2
 		mixed := slices.Clone(admitted)
 		for i, token := range token {
 			mixed[1+i].Claims = []Claim{{Pool: 0, Token: token}}
 		}
-		if records, err := Apply(two.Snapshot, two.candidates, mixed, epoch); !errors.Is(err, ErrFenced) || records != nil {
+		records, err := Apply(two.Snapshot, two.candidates, mixed, epoch)
+		if !errors.Is(err, ErrFenced) || records != nil {
 			t.Errorf("tokens 1, %v: %v, %v", token, records, err)
 		}
+		if token[1] == 3 && !strings.Contains(err.Error(), "n1 for g claims pool nodes with the tokens 1 and 2") {
+			t.Errorf("the two starts of n1 are told apart by their tokens: %v", err)
+		}
 	}
-	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) {
+	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "pool p is at revision 0, the claim of n2 for a was planned at 1") {
 		t.Errorf("a claim planned at another revision: %v", err)
 	}
 	if _, err := r.Claim(Claim{Token: 3}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrFenced) {
@@ -325,6 +329,9 @@ func TestOrphans(t *testing.T) {
 	if len(orphans) != 1 || orphans[0].Resource != "n1" || orphans[0].Token != 1 {
 		t.Errorf("%+v", orphans)
 	}
+	if o := r.Orphans(nil); len(o) != 2 || o[1].Resource != "n2" {
+		t.Errorf("nobody lives, so all are: %+v", o)
+	}
 	if o := r.Orphans([]Holder{{"n1", "a"}, {"n2", "a"}}); o != nil {
 		t.Errorf("%+v", o)
 	}
@@ -396,7 +403,7 @@ func TestRecordJSON(t *testing.T) {
 		want []string
 		why  string
 	}{
-		{`{"schema":2,"key":"","revision":0,"nextToken":0,"leases":[]}`, []string{"unknown_value schema: 2", "required key", "out_of_range nextToken: 0"}, "all faults at once"},
+		{`{"schema":2,"key":"","revision":0,"nextToken":0,"leases":[]}`, []string{"unknown_value schema: 2: must be 1: written by", "required key", "out_of_range nextToken: 0"}, "all faults at once"},
 		{`{"schema":1,"key":"p","revision":0,"nextToken":1,"leases":[],"extra":1}`, []string{"unknown_field extra"}, "unknown field"},
 		{`{"schema":1,"key":"p","revision":-1,"nextToken":1,"leases":[]}`, []string{"type revision"}, "negative revision"},
 		{lease(strings.Replace(good, `"pool":"p"`, `"pool":"q"`, 1)), []string{`conflict leases[0].pool: "q"`}, "lease of another pool"},

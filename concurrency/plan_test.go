@@ -766,7 +766,7 @@ func TestPlanInputFaults(t *testing.T) {
 		{"a family with keys and without", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 2 }), {Key: "q", Limit: Count(1), Family: "f"}}, nil, []string{"conflict pools[1].maxActiveKeys"}},
 		{"fewer keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 2 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 1}}, nil, []string{"conflict pools[1].maxActiveKeys: 1: must be 2 as in pools[0]"}},
 		{"different keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", 1 }), {Key: "q", Limit: Count(1), Family: "f", MaxActiveKeys: 2}}, nil, []string{"conflict pools[1].maxActiveKeys: 2: must be 1 as in pools[0]"}},
-		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`conflict pools[0].record.key: "q"`}},
+		{"record of another pool", []Pool{edit(func(p *Pool) { p.Record = NewRecord("q") })}, nil, []string{`conflict pools[0].record.key: "q": must be the pool's key "p"`}},
 		{"bad record", []Pool{edit(func(p *Pool) { p.Record = record })}, nil, []string{"out_of_range pools[0].record.nextToken: 0"}},
 		{"index", []Pool{good()}, []Candidate{{Resource: "n", Needs: []int32{1}}, {Resource: "n", Needs: []int32{-1}}}, []string{"out_of_range candidates[0].needs[0]: 1", "out_of_range candidates[1].needs[0]: -1"}},
 		{"twice", []Pool{good(), {Key: "q", Limit: Count(1)}}, []Candidate{{Resource: "n", Needs: []int32{0, 1, 0}}, {Resource: "n", Needs: []int32{1, 0}}}, []string{"duplicate candidates[0].needs[2]: 0: is listed twice"}},

@@ -457,6 +457,11 @@ func TestQueueStrictLines(t *testing.T) {
 		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0, 1, 2}, false}, {"n3", "g", 3, []int32{1}, false}}, why: "n1 and n2 wait for the zone; n2 alone reserves the other place"},
 		{release: []string{"zone z"}, want: []string{"n1"}, why: "the first of them takes both places"},
 	})
+	two := newScene(Pool{Key: "zone", Limit: Count(2), Total: 9}, Pool{Key: "rack", Limit: Count(1), Total: 9, Strict: true}).lease("rack", "r", "g", 0)
+	runQueue(t, two, []queueStep{
+		{add: []Candidate{{"n1", "g", 1, []int32{0, 1}, false}, {"n2", "g", 2, []int32{0, 1}, false}, {"n3", "g", 3, []int32{0}, false}},
+			why: "who waits in one line reserves a place each, as long as there are any"},
+	})
 }
 
 // TestQueueHeads: lines that wait at one pool go on in the order of their heads, also after one of
@@ -507,12 +512,14 @@ func TestQueueAllowanceTakesAKey(t *testing.T) {
 // resource stays: no place becomes free, but the key does.
 func TestQueueGetsAKeyBack(t *testing.T) {
 	for _, rate := range []Rate{{}, {Count(1), 3600}} {
-		s := zones(1).lease("a", "a1", "g", 0).lease("a", "a1", "h", 0)
-		s.Pools[0].Keyless, s.Pools[0].Rate = []Holder{{"a1", "h"}}, rate
-		runQueue(t, s, []queueStep{
-			{add: []Candidate{{"b1", "g", 1, []int32{1}, false}}, why: "the first zone is active"},
-			{release: []string{"a a1"}, want: []string{"b1"}, why: "it is not, any more, however many may begin there: " + rate.String()},
-		})
+		for i, zone := range []string{"a", "b"} {
+			s := zones(1).lease(zone, "n1", "g", 0).lease(zone, "n1", "h", 0)
+			s.Pools[i].Keyless, s.Pools[i].Rate = []Holder{{"n1", "h"}}, rate
+			runQueue(t, s, []queueStep{
+				{add: []Candidate{{"c1", "g", 1, []int32{2}, false}}, why: "another zone is active"},
+				{release: []string{zone + " n1"}, want: []string{"c1"}, why: "zone " + zone + " is not, any more, however many may begin there: " + rate.String()},
+			})
+		}
 	}
 }
 

@@ -183,22 +183,22 @@ func TestBegunFaults(t *testing.T) {
 		begun []Begun
 		want  string
 	}{
-		{[]Begun{{epoch, 0}}, "begun[0].count: 0: must be from 1 to 2147483647"},
-		{[]Begun{{epoch, -1}}, "begun[0].count: -1: must be from 1 to 2147483647"},
-		{[]Begun{{epoch, 1}, {epoch, 1}}, "begun[1].at: \"2026-03-10T09:00:00Z\": must come after that of begun[0]"},
-		{[]Begun{{epoch, 1}, {epoch.Add(-1), 1}}, "begun[1].at: \"2026-03-10T08:59:59.999999999Z\": must come after that of begun[0]"},
-		{[]Begun{{time.Time{}, 1}}, "begun[0].at: must be the instant at which the members began"},
-		{[]Begun{{epoch, 1}, {time.Time{}, 1}}, "begun[1].at: must be the instant at which the members began"},
-		{[]Begun{{epoch.AddDate(9000, 0, 0), 1}}, "begun[0].at: \"11026-03-10T09:00:00Z\": must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that a lease could not be stored"},
+		{[]Begun{{epoch, 0}}, "out_of_range begun[0].count: 0: must be from 1 to 2147483647"},
+		{[]Begun{{epoch, -1}}, "out_of_range begun[0].count: -1: must be from 1 to 2147483647"},
+		{[]Begun{{epoch, 1}, {epoch, 1}}, "conflict begun[1].at: \"2026-03-10T09:00:00Z\": must come after that of begun[0]"},
+		{[]Begun{{epoch, 1}, {epoch.Add(-1), 1}}, "conflict begun[1].at: \"2026-03-10T08:59:59.999999999Z\": must come after that of begun[0]"},
+		{[]Begun{{time.Time{}, 1}}, "required begun[0].at: must be the instant at which the members began"},
+		{[]Begun{{epoch, 1}, {time.Time{}, 1}}, "required begun[1].at: must be the instant at which the members began"},
+		{[]Begun{{epoch.AddDate(9000, 0, 0), 1}}, "out_of_range begun[0].at: \"11026-03-10T09:00:00Z\": must lie in the years 1 to 9999: RFC 3339 has no name for later instants, so that a lease could not be stored"},
 		{[]Begun{{epoch, 1}, {epoch.Add(1), 2147483647}}, ""},
-		{[]Begun{{epoch, over}}, fmt.Sprintf("begun[0].count: %d: must be from 1 to 2147483647", over)},
-		{[]Begun{{epoch, math.MaxInt}}, map[bool]string{true: fmt.Sprintf("begun[0].count: %d: must be from 1 to 2147483647", math.MaxInt)}[math.MaxInt > math.MaxInt32]},
+		{[]Begun{{epoch, over}}, fmt.Sprintf("out_of_range begun[0].count: %d: must be from 1 to 2147483647", over)},
+		{[]Begun{{epoch, math.MaxInt}}, map[bool]string{true: fmt.Sprintf("out_of_range begun[0].count: %d: must be from 1 to 2147483647", math.MaxInt)}[math.MaxInt > math.MaxInt32]},
 	} {
 		record := NewRecord("p")
 		record.Begun = row.begun
 		got := ""
 		if err := record.Validate(); err != nil {
-			got = err.Error()
+			got = faultsOf(t, err)[0]
 		}
 		if got != row.want {
 			t.Errorf("%v: %s, want %s", row.begun, got, row.want)
