@@ -73,7 +73,7 @@ func TestRecordLife(t *testing.T) {
 	} {
 		got, err := bad.record.Claim(Claim{Revision: bad.record.Revision, Token: 4}, bad.holder, epoch)
 		var fault *FieldError
-		if !errors.As(err, &fault) || err.Error() != bad.want || cmp.Diff(bad.record, got) != "" {
+		if !errors.As(err, &fault) || fault.Code == "" || err.Error() != bad.want || cmp.Diff(bad.record, got) != "" {
 			t.Errorf("%s: %v, %v", bad.why, got, err)
 		}
 	}
