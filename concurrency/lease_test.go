@@ -95,8 +95,12 @@ func TestRecordLife(t *testing.T) {
 		if !errors.Is(err, ErrFenced) || records != nil {
 			t.Errorf("tokens 1, %v: %v, %v", token, records, err)
 		}
-		if token[1] == 3 && !strings.Contains(err.Error(), "n1 for g claims pool nodes with the tokens 1 and 2") {
-			t.Errorf("the two starts of n1 are told apart by their tokens: %v", err)
+		want := map[[2]uint64]string{
+			{2, 2}: "n1 for g and n2 for g claim pool nodes with the same token 2",
+			{2, 3}: "n1 for g claims pool nodes with the tokens 1 and 2",
+		}[token]
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the starts are told apart by their holders, and the two of n1 by their tokens: %v", err)
 		}
 	}
 	if _, err := r.Claim(Claim{Revision: 1, Token: 4}, Holder{"n2", "a"}, epoch); !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), "pool p is at revision 0, the claim of n2 for a was planned at 1") {

@@ -759,7 +759,7 @@ func TestPlanInputFaults(t *testing.T) {
 		{"limit", []Pool{edit(func(p *Pool) { p.Limit = Limit{} })}, nil, []string{"required pools[0].limit: is required"}},
 		{"rounding", []Pool{edit(func(p *Pool) { p.Rounding = "up" })}, nil, []string{`unknown_value pools[0].rounding: "up"`}},
 		{"several", []Pool{edit(func(p *Pool) { p.Total, p.StuckAfter, p.OnStuck = -1, -1, "release" })}, nil, []string{"out_of_range pools[0].total: -1", "out_of_range pools[0].stuckAfter: -1ns", `unknown_value pools[0].onStuck: "release"`}},
-		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
+		{"family without keys", []Pool{edit(func(p *Pool) { p.Family = "f" })}, nil, []string{`conflict pools[0].maxActiveKeys: 0: must be at least 1 with a family ("f")`}},
 		{"keys without family", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 })}, nil, []string{"conflict pools[0].maxActiveKeys"}},
 		{"negative keys", []Pool{edit(func(p *Pool) { p.Family, p.MaxActiveKeys = "f", -1 })}, nil, []string{"conflict pools[0].maxActiveKeys: -1"}},
 		{"keys without family, twice", []Pool{edit(func(p *Pool) { p.MaxActiveKeys = 1 }), {Key: "q", Limit: Count(1), MaxActiveKeys: 2}}, nil, []string{"conflict pools[0].maxActiveKeys", "conflict pools[1].maxActiveKeys: 2: must be at least 1"}},
@@ -773,6 +773,7 @@ func TestPlanInputFaults(t *testing.T) {
 		{"pools and candidates", []Pool{edit(func(p *Pool) { p.Key = "" })}, []Candidate{{}}, []string{"required pools[0].key", "required candidates[0].resource"}},
 		{"pools and an index", []Pool{edit(func(p *Pool) { p.Key = "" })}, []Candidate{{Resource: "n", Needs: []int32{0, 1}}}, []string{"required pools[0].key", "out_of_range candidates[0].needs[1]: 1"}},
 		{"resource", []Pool{good()}, []Candidate{{}}, []string{"required candidates[0].resource"}},
+		{"resource, further on", []Pool{good()}, []Candidate{{Resource: "n"}, {}}, []string{"required candidates[1].resource"}},
 	} {
 		r, err := Plan(Snapshot{Pools: c.pools}, c.candidates, epoch)
 		if err == nil {

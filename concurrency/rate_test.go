@@ -79,6 +79,11 @@ func TestRateRows(t *testing.T) {
 		{"a place that is reserved is one of the rate, too", newScene(Pool{Key: "nodes", Limit: Count(9), Total: 10, Strict: true, Rate: Rate{Count(1), 3600}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
 			lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n2", "g", "nodes"),
 			[]string{"n1 rack:slot_full", "n2 nodes:slot_reserved"}, never, never},
+		{"two are reserved, which is as many as may begin in a second", newScene(Pool{Key: "nodes", Limit: Count(9), Total: 10, Strict: true, Rate: Rate{Count(2), 1}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
+			lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n2", "g", "nodes", "rack").ask("n3", "g", "nodes"),
+			[]string{"n1 rack:slot_full", "n2 rack:slot_full", "n3 nodes:slot_reserved"}, never, never},
+		{"two may begin in a second, and no third in this plan", newScene(Pool{Key: "nodes", Limit: Count(9), Total: 10, Rate: Rate{Count(2), 1}}).ask("n1", "g", "nodes").ask("n2", "g", "nodes").ask("n3", "g", "nodes"),
+			[]string{"n1 slot_free", "n2 slot_free", "n3 nodes:slot_rate_full"}, never, never},
 		{"reserved of what is left, until one more is over", newScene(Pool{Key: "nodes", Limit: Count(9), Total: 10, Strict: true, Rate: Rate{Count(2), 3600}}, Pool{Key: "rack", Limit: Count(1), Total: 2}).
 			edited(func(p *Pool) { p.Record.Begun = []Begun{{at(-20), 1}} }).lease("rack", "r", "x", 0).ask("n1", "g", "nodes", "rack").ask("n2", "g", "nodes"),
 			[]string{"n1 rack:slot_full", "n2 nodes:slot_reserved"}, at(40), at(40)},

@@ -194,6 +194,13 @@ func TestValidateShared(t *testing.T) {
 	if diff := cmp.Diff(want, faultsOf(t, pair.ValidateShared(first))); diff != "" {
 		t.Errorf("beside the pair the limit would be refused:\n%s", diff)
 	}
+	quarantines, holds := Rule{GroupSelector: "b", Limit: Percent(20), SharedPool: "s", OnStuck: Quarantine}, Rule{GroupSelector: "c", Limit: Percent(20), SharedPool: "s"}
+	if err := quarantines.ValidateShared(quarantines); err != nil {
+		t.Errorf("both quarantine: %v", err)
+	}
+	if diff := cmp.Diff([]string{`conflict onStuck: "hold": must be "quarantine" as in the first rule of the shared pool "s"`}, faultsOf(t, holds.ValidateShared(quarantines))); diff != "" {
+		t.Errorf("an absent onStuck holds: %s", diff)
+	}
 	other.SharedPool = "t"
 	if err := other.ValidateShared(first); err != nil {
 		t.Errorf("different pools: %v", err)
