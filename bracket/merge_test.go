@@ -194,6 +194,18 @@ func TestMerge(t *testing.T) {
 			h.want("n1/containerd@v2 n1/kubelet@v3")
 			h.is(StatusExecuting, "os=skipped")
 		}, "a merge takes no target back, either"},
+		{"runs a newer version than the newer group has locked: keeps it", func(h *host) {
+			merging(h)
+			h.publish("os", "v3", 1)
+			h.until(60, "n1", "os")
+			h.version("os", "v3").EligibleAt = time.Time{}
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "os=running")
+			h.succeeds("os", 161)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "a merge takes no target back to an older version, not even one that is not there yet"},
 		{"failed: gets another version and goes on", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
