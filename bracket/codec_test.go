@@ -101,7 +101,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"startedAt":"2026-03-11T09:05:00Z"`, `"startedAt":"0001-01-01T00:00:00Z"`, "open.startedAt", "what is open has begun"},
 		{`"status":"executing","generation"`, `"status":"queued","generation"`, "open.status", "an open execution executes or has failed"},
 		{`"generation":1,`, `"generation":0,`, "open.generation", "the first generation is 1"},
-		{`"generation":1,"merged":[],`, `"generation":1,"merged":["node lifecycle/prod/8"],`, "open.generation", "every merge begins another one"},
+		{`"generation":1,"merged":[],`, `"generation":1,"merged":["node lifecycle/prod/8"],`, "open.generation: 1: must be at least 1 more than the 1 merges, and at most 2147483647", "every merge begins another one"},
 		{`"generation":1,`, `"generation":2147483648,`, "open.generation", "none could follow"},
 		{`"generation":1,`, `"generation":1,"recovery":"all",`, "open.recovery", "enums fail closed"},
 		{`"generation":1,`, `"generation":1,"rule":{},`, "open.rule", "a rule that Validate refuses"},

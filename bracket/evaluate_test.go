@@ -56,6 +56,14 @@ func TestVerdicts(t *testing.T) {
 			h.publish("kubelet", "v3", 70)
 			h.step(130)
 		}, "kubelet", "v3", ReasonWaitsForMembers, 0, "member kubelet", "the run of v2 finishes first"},
+		{"4 waits for an older generation, where nothing ran before", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			h.publish("kubelet", "v2", 0)
+			h.targets[[2]string{"n1", "kubelet"}].Current = ""
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+		}, "kubelet", "v3", ReasonWaitsForMembers, 0, "member kubelet", "the run of v2 finishes first here, too"},
 		{"3 outdated by a merge", func(h *host) {
 			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
 			h.publish("kubelet", "v2", 0)

@@ -1131,6 +1131,17 @@ func TestFailure(t *testing.T) {
 			h.step(64)
 			h.want("n1/containerd@v2 n1/kubelet@v2")
 		}, "it is folded as committed when it started"},
+		{"a run that was never committed, of which nobody knows when it began", func(h *host) {
+			h.step(60)
+			r := h.plan.Start[0].Run
+			h.runs[r] = &RunFact{Run: r, Status: RunRunning}
+			h.deploys[r] = "v1"
+			h.step(61)
+			h.is(StatusExecuting, "drain=running kubelet=waiting")
+			if x := h.open("n1"); !x.StartedAt.Equal(at(61)) || !x.Members[1].StartedAt.Equal(at(61)) {
+				h.t.Errorf("%+v", x)
+			}
+		}, "it is folded as committed now"},
 		{"a main that ended before it was committed", func(h *host) {
 			h.members = h.members[1:4] // no hooks
 			for i := range h.members {

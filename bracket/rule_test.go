@@ -190,10 +190,14 @@ func TestCommandJSON(t *testing.T) {
 		{Command{ID: "c", Kind: Close, Group: "r/prod/1", Resource: "n1"}, "conflict resource"},
 		{Command{ID: "c", Kind: Close, Group: "r/prod/1", Deployment: "a"}, "conflict deployment"},
 		{Command{ID: "c", Kind: Retry, Group: "r/prod/1"}, "required resource"},
+		{Command{ID: "c", Kind: Retry}, "required group, required resource"},
 	} {
 		var faults string
 		if err := row.c.Validate(); err != nil {
 			faults = faultsOf(t, err)
+			if text := err.Error(); strings.Count(text, `command "c"`) != strings.Count(text, "is required") {
+				t.Errorf("%v: it is not said of which command that is required: %v", row.c, err)
+			}
 		}
 		if faults != row.faults {
 			t.Errorf("%v: faults %q, want %q", row.c, faults, row.faults)
