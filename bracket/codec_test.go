@@ -69,7 +69,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"number":8`, `"number":9`, "collecting.id", "the collecting group is the latest"},
 		{`"id":"node lifecycle/prod/8"`, `"id":"node lifecycle/prod/08"`, "collecting.id", "one text per group"},
 		{`"id":"node lifecycle/prod/7"`, `"id":"node lifecycle/prod/0"`, "closed[0].id", "groups are counted from one"},
-		{`"id":"node lifecycle/prod/7"`, `"id":"node lifecycle/test/7"`, "closed[0].id", "a group of another environment"},
+		{`"id":"node lifecycle/prod/7"`, `"id":"node lifecycle/test/7"`, `closed[0].id: "node lifecycle/test/7": must be a group of rule "node lifecycle" in environment "prod" up to number 8`, "a group of another environment"},
 		{`"id":"node lifecycle/prod/7"`, `"id":"node lifecycle/prod/8"`, "closed[0].id", "the collecting group would close under an id that is taken"},
 		{`"id":"node lifecycle/prod/7"`, `"id":"node%20lifecycle/prod/7"`, "closed[0].id", "no escape that is ever written"},
 		{`"status":"executing","timedOut"`, `"status":"done","timedOut"`, "closed[0].status", "enums fail closed"},
