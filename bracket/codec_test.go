@@ -129,7 +129,7 @@ func TestRecordsRefuse(t *testing.T) {
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"endedAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].endedAt", "times are UTC"},
 		{`"status":"running","attempt":1`, `"status":"running","attempt":1,"retryAt":"2026-03-11T09:05:00+02:00"`, "open.members[1].retryAt", "times are UTC"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"z","role":"pre","action"`, "open.members[1].deployment", "members are searched in order"},
-		{`"deployment":"drain","role":"pre","action"`, `"deployment":"kubelet","role":"pre","action"`, "open.members[1].deployment", "which of the two is meant?"},
+		{`"deployment":"drain","role":"pre","action"`, `"deployment":"kubelet","role":"pre","action"`, `open.members[1].deployment: "kubelet": must come after "kubelet", once`, "which of the two is meant?"},
 		{`"deployment":"drain","role":"pre","action"`, `"deployment":"","role":"pre","action"`, "open.members[0].deployment", "nothing can refer to it"},
 	}
 	for _, row := range rows {

@@ -608,6 +608,35 @@ func TestDefects(t *testing.T) {
 				h.t.Errorf("os is at %s\n%s", got, describe(h.state))
 			}
 		}, "what the cancelled group had locked is new again, also below the greatest version that ever was locked"},
+		{"a rule that comes back after a group that had no version of a member", func(h *host) {
+			h.due["n1"] = time.Time{}
+			h.step(61) // locks v2 of os
+			h.version("os", "v1").EligibleAt, h.version("os", "v2").EligibleAt = time.Time{}, time.Time{}
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			h.gone = true
+			h.step(131)
+			h.gone = false
+			h.version("os", "v1").EligibleAt, h.version("os", "v2").EligibleAt = at(132), at(132)
+			h.targets[[2]string{"n1", "kubelet"}].Current, h.targets[[2]string{"n1", "containerd"}].Current = "v3", "v2" // by hand
+			if h.step(133); h.state.Group.Number != 2 || h.state.Group.Collecting != nil {
+				h.t.Error(describe(h.state))
+			}
+		}, "a version is new if it is greater than what was ever locked, whatever the cancelled group has not locked"},
+		{"a group that has ended on a resource which is gone since", func(h *host) {
+			h.node("n2")
+			h.due["n1"] = time.Time{}
+			h.step(60)
+			h.start("n2/drain")
+			h.order(Abandon, "n2", "", 61)
+			h.step(61)
+			for _, m := range h.members {
+				delete(h.targets, [2]string{"n2", m.Deployment})
+			}
+			if h.step(62); h.state.Group.latest().Status != StatusExecuting {
+				h.t.Error(describe(h.state))
+			}
+		}, "it has begun all the same"},
 		{"a rule that comes back, and a target that was outdated", func(h *host) {
 			h.versions = h.versions[:5] // all are at v1, and nothing is new
 			h.targets[[2]string{"n1", "kubelet"}].OutdatedAt = at(30)

@@ -77,6 +77,7 @@ func TestVerdicts(t *testing.T) {
 		{"6 current while open", func(h *host) { prepared(h); h.step(60); h.start() }, "os", "v1", ReasonCurrent, 0, "", "a skipped member"},
 		{"4 waits for who is about to go back", func(h *host) { failKubelet(h, RollbackMember) }, "uncordon", "v1", ReasonWaitsForMembers, 0, "member kubelet",
 			"nobody has to decide before kubelet is back: it goes by itself"},
+		{"11 on its way back", func(h *host) { failKubelet(h, RollbackMember); h.start() }, "kubelet", "v2", ReasonEnded, 0, "member kubelet group_close", "what it comes from does not wait for it"},
 		{"5 halted once it is back", func(h *host) {
 			failKubelet(h, RollbackMember)
 			h.start()

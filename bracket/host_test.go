@@ -173,9 +173,24 @@ func (h *host) stepAt(now time.Time) Plan {
 	if group, executions := again.Changed(next); group != nil || executions != nil {
 		h.t.Fatalf("I6: a repeated step replaces records that do not differ: %v %v", group, executions)
 	}
+	h.checkStored(next)
 	h.state, h.plan = next, plan
 	h.checkPlan(o.Due == nil)
 	return plan
+}
+
+// checkStored fails unless a store can hold the state: what is written can be read.
+func (h *host) checkStored(s State) {
+	h.t.Helper()
+	lines := strings.Split(dump(h.t, s), "\n")
+	if err := json.Unmarshal([]byte(lines[0]), new(GroupRecord)); err != nil {
+		h.t.Fatalf("%v: %s", err, lines[0])
+	}
+	for _, line := range lines[1:] {
+		if err := json.Unmarshal([]byte(line), new(ExecutionRecord)); err != nil {
+			h.t.Fatalf("%v: %s", err, line)
+		}
+	}
 }
 
 // beforeTheYearOne says of each instant that is not set that it lies in the year 0, as some

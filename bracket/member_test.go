@@ -128,6 +128,9 @@ func TestCheckOverlap(t *testing.T) {
 			t.Errorf("%v does not name %s", err, part)
 		}
 	}
+	if err := Check(bracket("x", "n1/a"), bracket("y", "n1/a", "n2/a")); !errors.As(err, &overlap) || *overlap != (OverlapError{[2]string{"x", "y"}, "a", "n1"}) {
+		t.Errorf("the first target of all is theirs: %v", err)
+	}
 	x, y, z := bracket("x", "n1/a", "n2/a"), bracket("y", "n2/a", "n2/a", "n3/a"), bracket("z", "n1/a", "n2/a", "n3/a")
 	err = Check(x, y, z)
 	if text := fmt.Sprint(err); strings.Count(text, "\n") != 2 || text != fmt.Sprint(Check(z, y, x)) {

@@ -206,6 +206,21 @@ func TestMerge(t *testing.T) {
 			h.succeeds("os", 161)
 			h.want("n1/containerd@v2 n1/kubelet@v3")
 		}, "a merge takes no target back to an older version, not even one that is not there yet"},
+		{"waits for its retry, and the newer group has the same version: begins anew", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(300)
+			h.step(61)
+			h.is(StatusExecuting, "os=waiting")
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.step(300)
+			h.want("n1/os@v2")
+			if run := h.plan.Start[0].Run; run.Generation != 2 || run.Attempt != 1 {
+				h.t.Errorf("%+v", run)
+			}
+		}, "a member that waits is of the generation to come, whatever it ran before"},
 		{"failed: gets another version and goes on", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
