@@ -221,6 +221,31 @@ func TestMerge(t *testing.T) {
 				h.t.Errorf("%+v", run)
 			}
 		}, "a member that waits is of the generation to come, whatever it ran before"},
+		{"runs for the second time: that run is still its own", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.end("n1", "os", RunFailed, 61).RetryAt = at(61)
+			h.step(61)
+			h.start("n1/os")
+			h.next("kubelet@v3")
+			h.step(160)
+			h.merged(true)
+			h.succeeds("os", 161)
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+			if m := h.open("n1").Members[3]; m.Deployment != "os" || m.Attempt != 2 {
+				h.t.Errorf("%+v", m)
+			}
+		}, "a merge that changes nothing for a member changes nothing of its run"},
+		{"needs more in the newer group: waits for it", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.members = slices.Clone(h.members)
+			h.members[3].Needs = []string{"drain", "os", "kubelet"} // containerd
+			h.next("kubelet@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.want("n1/kubelet@v3")
+		}, "the needs are those of the newer group"},
 		{"failed: gets another version and goes on", func(h *host) {
 			merging(h)
 			h.until(60, "n1", "os")
