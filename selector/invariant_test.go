@@ -307,7 +307,7 @@ func TestI2TooLargeIsRefusedUnread(t *testing.T) {
 			if !ok || err != nil {
 				t.Errorf("%s: %v, %v: %s", row.expr, ok, err, row.why)
 			}
-		case ok || !errors.As(err, &fault) || !errors.Is(err, selector.ErrLimit) || fault.Msg != row.msg || fault.Variable == "" || !strings.HasPrefix(row.msg, fault.Variable):
+		case ok || !errors.As(err, &fault) || !errors.Is(err, selector.ErrLimit) || fault.Msg != row.msg || fault.Variable == "" || !strings.HasPrefix(row.msg, fault.Variable) || fault.Expr != s.String():
 			t.Errorf("%s: %v, %v, want %s: %s", row.expr, ok, err, row.msg, row.why)
 		}
 	}

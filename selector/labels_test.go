@@ -120,7 +120,7 @@ func TestLabelsValidate(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, said := range []string{"a prefix of 254 characters, at most 253", "a name of 64 characters, at most 63", "the value has 64 characters, at most 63",
-		"[1].values: must not be empty for In\n", "[2].values: must not be empty for NotIn\n", "[3].values: must be empty for Exists\n", "[4].values: must be empty for DoesNotExist\n"} {
+		"[0].operator: \"in\": must be In, NotIn, Exists or DoesNotExist\n", "[1].values: must not be empty for In\n", "[2].values: must not be empty for NotIn\n", "[3].values: must be empty for Exists\n", "[4].values: must be empty for DoesNotExist\n"} {
 		if !strings.Contains(err.Error(), said) {
 			t.Errorf("no fault says %q", said)
 		}

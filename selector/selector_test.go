@@ -295,6 +295,7 @@ func TestCompileErrors(t *testing.T) {
 		{"flag; flag", 1, 5, ";", "&& or ||", "a list of statements"},
 		{"$flag", 1, 1, "$", "its name", "a shell"},
 		{"{{flag}}", 1, 1, "{{", "its name", "a template"},
+		{"`resource.kind` == 'a'", 1, 1, "`", "' or", "SQL: the first sign of all"},
 		{"resource.kind == ‘a’", 1, 18, "‘", "' or", "a word processor"},
 		{"resource.kind == “a”", 1, 18, "“", "' or", "a word processor"},
 		{"flag\u00a0&& flag", 1, 5, "U+00A0", "ordinary space", "a wiki, where this is the space"},
