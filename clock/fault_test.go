@@ -70,6 +70,7 @@ func TestCodes(t *testing.T) {
 		{clock.CodeRecurrenceInvalid, window(`{"rrule":"FREQ=DAILY; BYHOUR=9","durationMinutes":60}`), "rrule", "NAME=VALUE without blanks", "not a rule"},
 		{clock.CodeRecurrenceInvalid, question(clock.Window{Recurrence: stuttering{}, DurationMinutes: 60}, 24*time.Hour), "windows[0].recurrence", "2025-01-06T09:00:00Z", "a host's promise is broken"},
 		{clock.CodeEmptyWindow, window(`{"from":"2025-01-07T00:00:00Z","until":"2025-01-06T00:00:00Z"}`), "until", "must be after from", "the wrong way round"},
+		{clock.CodeEmptyWindow, window(`{"rrule":"FREQ=DAILY;INTERVAL=14;BYDAY=TU;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-06T09:00"}`), "rrule", "INTERVAL=14 days from the anchor never reaches a day of BYDAY", "from Monday to Monday"},
 		{clock.CodeEmptyWindow, window(`{}`), "", "give weekly, rrule, or from and until", "no window at all"},
 	} {
 		seen[string(row.code)] = true
