@@ -281,6 +281,9 @@ func TestNextFitLooksAtFew(t *testing.T) {
 		{"as it is before 1970, where instants are negative", "1955-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`}, 150},
 		{"two weeks around each change of the clock", "2026-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"timezone":"Europe/Berlin"}`}, 10_000},
 		{"the same by a window for each hour: a lap waits until as much is done as it costs, and comes", "2026-01-01T00:00:00Z", hourly, 10_000},
+		{"a freeze that is over changes nothing any more", "2026-01-01T00:00:00Z", []string{
+			`{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`,
+			`{"from":"2025-12-31T00:00:00Z","until":"2026-01-01T12:00:00Z","allowWindow":false}`}, 200},
 		{"what repeats itself after more than five years is gone through", "2026-01-01T00:00:00Z", []string{`{"rrule":"FREQ=DAILY;INTERVAL=2000;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20,"anchor":"2026-01-01T00:00"}`}, 50},
 	} {
 		_, looked, err := parsed(t, row.windows...).Fit(at(row.from), time.Hour, 32)
