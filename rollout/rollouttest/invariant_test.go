@@ -583,6 +583,7 @@ func TestStepFindsEachViolation(t *testing.T) {
 		{"the first job of a version is no attempt that has begun", and(freezes(freeze(finishing)), outside), "frozen: b on r1: starts b2 under freeze z"},
 		{"the second one is", and(freezes(freeze(finishing)), outside, failed), ""},
 		{"but not without leave", and(freezes(freeze()), outside, failed), "frozen: b on r1: starts b2 under freeze z"},
+		{"but not of another version", and(freezes(freeze(finishing)), outside, failed, func(w world) { target(w, "b").Jobs[0].Version = "b0" }), "frozen: b on r1: starts b2 under freeze z"},
 		{"nor of what it runs", and(freezes(freeze(finishing)), outside, failed, func(w world) { target(w, "b").Current = "b2" }), "frozen: b on r1: starts b2 under freeze z"},
 		{"the way back is finished", and(freezes(freeze(finishing)), goesBack), ""},
 		{"but not without leave", and(freezes(freeze()), goesBack), "frozen: b on r1: starts b1 under freeze z"},
