@@ -1401,8 +1401,8 @@ func TestI10AllBlockers(t *testing.T) {
 }
 
 // TestI11RulesOnlyRestrict: capacity and retries aside, one more rule starts nothing that did not
-// start without it; but a rule of rollback takes back, and a window that allows is united with
-// others of its policy.
+// start without it; but a rule of rollback takes back, so does one with onFailureBudget once a budget
+// is added, and a window that allows is united with others of its policy.
 func TestI11RulesOnlyRestrict(t *testing.T) {
 	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 0, without(rollout.KindConcurrency, rollout.KindRetry), func(t *rapid.T, w *world) {
@@ -1425,7 +1425,10 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 		if !planned {
 			return
 		}
-		if rule.Rollback != nil {
+		heeded := rule.FailureBudget != nil && slices.ContainsFunc(policies, func(p rollout.Policy) bool {
+			return slices.ContainsFunc(p.Rules, func(r rollout.Rule) bool { return r.Rollback != nil && r.Rollback.OnFailureBudget })
+		})
+		if rule.Rollback != nil || heeded {
 			plan.Start = slices.DeleteFunc(plan.Start, func(s rollout.Start) bool {
 				target := find(w.s.Targets, func(x rollout.Target) rollout.TargetID { return x.TargetID }, s.TargetID)
 				back := s.Purpose == rollout.PurposeRollback || s.Version == currentOf(target) // what it went back to may be outdated
