@@ -1130,10 +1130,10 @@ func TestI3NeverOlder(t *testing.T) {
 				seen["rollback"]++
 			case n < 0 && strings.HasPrefix(start.Group, "target/") && !target.OutdatedAt.IsZero() && start.Version == currentOf(target):
 				seen["went back, and is outdated"]++
-			case n < 0 && strings.HasPrefix(start.Group, "target/") && target.OutdatedAt.IsZero() && repeatsWayBack(target, start.Version):
+			case n < 0 && strings.HasPrefix(start.Group, "target/") && target.OutdatedAt.IsZero() && repeatsWayBack(target, start.Version, floor, versions):
 				seen["went back, and a further job failed"]++
 			case n < 0 && strings.HasPrefix(start.Group, "target/"):
-				t.Fatalf("%s starts, the target has %s", start.Run, floor)
+				t.Fatalf("%s starts, the target has %s\n%v", start.Run, floor, w)
 			case n < 0 && roleOf(w.plan, start) != bracket.Main:
 				seen["hook"]++ // a hook runs the version that is locked: it is never upgraded, only run
 			case n < 0 && place(versions, start.Version) < place(versions, currentOf(target)):
@@ -1454,7 +1454,8 @@ func TestI11RulesOnlyRestrict(t *testing.T) {
 
 // TestI12ErrorsStayAtHome: capacity aside, an expression that fails on one resource changes nothing
 // for the others, compared with one that has no answer there; and nothing starts where a policy or
-// a pool could not be asked.
+// a pool could not be asked. But a group of a bracket has nothing for a target that is held, and so
+// may never close, which is what the hooks on other resources wait for.
 func TestI12ErrorsStayAtHome(t *testing.T) {
 	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 40, without(rollout.KindConcurrency), func(t *rapid.T, w *world) {
@@ -1478,6 +1479,12 @@ func TestI12ErrorsStayAtHome(t *testing.T) {
 			}
 			for wait := range plan.Waiting.All() {
 				if wait.Resource != s.Resources[0].ID {
+					wait.Blockers = slices.Clone(wait.Blockers)
+					for k := range wait.Blockers {
+						if v := &wait.Blockers[k]; v.Reason == rollout.Reason(bracket.ReasonHookWaitsForMain) {
+							v.Until = time.Time{}
+						}
+					}
 					waiting = append(waiting, wait)
 				} else if wait.Version == "" && wait.Blockers[0].Reason == rollout.ReasonSelectorError {
 					seen["held"]++

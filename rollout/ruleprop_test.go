@@ -46,7 +46,7 @@ func TestI4NeverCleared(t *testing.T) {
 					t.Fatalf("%s goes back to what never succeeded there\n%v", start.Run, w)
 				}
 				seen["back"]++
-			case place(versions, start.Version) < place(versions, floor) && !repeatsWayBack(target, start.Version):
+			case place(versions, start.Version) < place(versions, floor) && !repeatsWayBack(target, start.Version, floor, versions):
 				t.Fatalf("%s is older than %s\n%v", start.Run, floor, w)
 			default:
 				seen["forward"]++
@@ -56,8 +56,9 @@ func TestI4NeverCleared(t *testing.T) {
 }
 
 // repeatsWayBack reports whether a version that a target went back to, as it has succeeded there, has
-// to run again: the target is outdated, or its newest job is a further one of the version and failed.
-func repeatsWayBack(target rollout.Target, version string) bool {
+// to run again: the target is outdated, or its newest job failed and is a further one of the version, or
+// one by hand of another version that is older than the one from which the target went back.
+func repeatsWayBack(target rollout.Target, version, from string, versions []rollout.Version) bool {
 	succeeded, newest := false, rollout.Job{}
 	for _, j := range target.Jobs {
 		succeeded = succeeded || j.Version == version && j.Status == rollout.JobSuccessful
@@ -65,7 +66,7 @@ func repeatsWayBack(target rollout.Target, version string) bool {
 			newest = j
 		}
 	}
-	return succeeded && (!target.OutdatedAt.IsZero() || newest.Version == version && newest.Status.Terminal() && newest.Status != rollout.JobSuccessful)
+	return succeeded && (!target.OutdatedAt.IsZero() || (newest.Version == version || place(versions, newest.Version) < place(versions, from)) && newest.Status.Terminal() && newest.Status != rollout.JobSuccessful)
 }
 
 // TestI5AllowedStaysAllowed: capacity aside, what may start may still start later, as long as
