@@ -24,21 +24,25 @@ func TestCostOfMany(t *testing.T) {
 		}
 		return next, plan
 	}
-	// open returns what there is to see of a resource on which the first run of an execution has
-	// started, one of n members that need each other in a chain.
-	open := func(n int) (State, Observation) {
-		var o Observation
+	// members returns what there is to see of a resource on which n members may start.
+	members := func(n int) (o Observation) {
 		var targets TargetList
 		for i := range n {
-			m := Member{Deployment: fmt.Sprintf("d%05d", i)}
-			if i > 0 {
-				m.Needs = []string{fmt.Sprintf("d%05d", i-1)}
-			}
-			o.Members = append(o.Members, m)
-			o.Versions = append(o.Versions, Version{Deployment: m.Deployment, ID: "v1", CreatedAt: day0, EligibleAt: day0})
-			targets = append(targets, Target{Resource: "n1", Deployment: m.Deployment})
+			d := fmt.Sprintf("d%05d", i)
+			o.Members = append(o.Members, Member{Deployment: d})
+			o.Versions = append(o.Versions, Version{Deployment: d, ID: "v1", CreatedAt: day0, EligibleAt: day0})
+			targets = append(targets, Target{Resource: "n1", Deployment: d})
 		}
 		o.Targets = targets
+		return o
+	}
+	// open returns the same once the first run of an execution has started, of members that need each
+	// other in a chain.
+	open := func(n int) (State, Observation) {
+		o := members(n)
+		for i := range n - 1 {
+			o.Members[i+1].Needs = []string{o.Members[i].Deployment}
+		}
 		state, plan := step(NewState("rule", "prod"), o)
 		state, err := plan.Commit(state, plan.runs(), now)
 		if err != nil || len(plan.Start) != 1 {
@@ -69,15 +73,7 @@ func TestCostOfMany(t *testing.T) {
 			}
 		}},
 		{"members that all start on one resource: none is compared with each of the others, neither for its role nor for its generation nor to find what was offered", 500, 30, func(n int) func() int {
-			var o Observation
-			var targets TargetList
-			for i := range n {
-				d := fmt.Sprintf("d%05d", i)
-				o.Members = append(o.Members, Member{Deployment: d})
-				o.Versions = append(o.Versions, Version{Deployment: d, ID: "v1", CreatedAt: day0, EligibleAt: day0})
-				targets = append(targets, Target{Resource: "n1", Deployment: d})
-			}
-			o.Targets = targets
+			o := members(n)
 			return func() int {
 				state, plan := step(NewState("rule", "prod"), o)
 				if _, err := plan.Commit(state, plan.runs(), now); err != nil {
@@ -145,15 +141,7 @@ func TestCostOfMany(t *testing.T) {
 			}
 		}},
 		{"commands for a member each of an execution: none looks for its member among all of them", 2000, 30, func(n int) func() int {
-			var o Observation
-			var targets TargetList
-			for i := range n {
-				d := fmt.Sprintf("d%05d", i)
-				o.Members = append(o.Members, Member{Deployment: d})
-				o.Versions = append(o.Versions, Version{Deployment: d, ID: "v1", CreatedAt: day0, EligibleAt: day0})
-				targets = append(targets, Target{Resource: "n1", Deployment: d})
-			}
-			o.Targets = targets
+			o := members(n)
 			state, plan := step(NewState("rule", "prod"), o)
 			state, err := plan.Commit(state, plan.runs(), now)
 			if err != nil {
