@@ -861,6 +861,19 @@ func TestDefects(t *testing.T) {
 			h.until(60, "n1", "os")
 			h.is(StatusExecuting, "containerd=skipped")
 		}, "without lock and without current version there is no run"},
+		{"a redeploy of a version that is not listed, of a target that has another one since", func(h *host) {
+			h.rule.UnchangedMemberStrategy = RedeployCurrent
+			containerd := h.targets[[2]string{"n1", "containerd"}]
+			containerd.Current = "v0"
+			containerd.OutOfScope = []string{"v1", "v2"} // so that nothing is locked for it
+			h.until(60, "n1", "drain")
+			if m := h.open("n1").Members[0]; m.Version != "v0" || m.Action != ActionRedeploy {
+				h.t.Errorf("%+v", m)
+			}
+			containerd.Current = "v1"
+			h.step(61)
+			h.is(StatusExecuting, "containerd=skipped")
+		}, "a redeploy changes no version: nobody can tell whether v0 is older, and it was never asked for"},
 		{"a dependency on a version decides the first start", func(h *host) {
 			h.members = h.members[1:4] // os, kubelet, containerd, without hooks
 			h.members[0].Needs, h.members[1].Needs = nil, nil

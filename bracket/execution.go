@@ -378,7 +378,7 @@ func (s *step) followTargets(w *work) {
 // then skipped, and a hook runs the version that the target has.
 func (s *step) overtake(w *work, k int, t *target) {
 	m := &w.Members[k]
-	if m.From == s.view.currentOf(t) || m.Purpose == Rollback || !s.overtaken(m.version(), t) {
+	if m.From == s.view.currentOf(t) || m.Purpose == Rollback || !s.overtaken(m, m.version(), t) {
 		return
 	}
 	w.change()
@@ -386,7 +386,7 @@ func (s *step) overtake(w *work, k int, t *target) {
 	m.Touched = m.Touched && (m.Attempt > 1 || !m.running()) // a first run that was not dispatched touched nothing
 	if m.RunVersion != "" {
 		m.wait() // for its run of the version that a merge brought
-		if !s.overtaken(m.Version, t) {
+		if !s.overtaken(m, m.Version, t) {
 			return
 		}
 	}
@@ -396,14 +396,19 @@ func (s *step) overtake(w *work, k int, t *target) {
 	}
 }
 
-// overtaken reports whether the target runs a newer version than the given one.
-func (s *step) overtaken(version string, t *target) bool {
+// overtaken reports whether the target runs a newer version than the given one of the member. Any
+// listed version overtakes the redeploy of one that nothing orders any more: nobody asked for that
+// one, it was only what the target had.
+func (s *step) overtaken(m *ExecutionMember, version string, t *target) bool {
 	if t.current < 0 {
 		return false
 	}
 	d := &s.view.deployments[t.deployment]
 	mark, known := s.markOf(d, version)
-	return known && d.versions[t.current].mark().compare(mark) > 0
+	if !known {
+		return m.Action == ActionRedeploy
+	}
+	return d.versions[t.current].mark().compare(mark) > 0
 }
 
 // markOf returns the mark that orders a version. A version that is not listed, because it was
