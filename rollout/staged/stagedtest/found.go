@@ -16,14 +16,18 @@ type foundAs struct {
 }
 
 // takeOver carries on with the attempts that are in progress at the start, as if the world had
-// started them. The requests for approvals are among the actions of the first step. A target that
-// soaks is ready already, and what settled targets do is a matter of changes.
+// started them. The requests for approvals are among the actions of the first step: it notes when
+// they were made. A target that soaks is ready already, and what settled targets do is a matter of
+// changes.
 func (r *running) takeOver() error {
 	if r.run.Phase().Terminal() {
 		return nil
 	}
-	kind, current := staged.Start, r.run.Current() // no other stage has targets in progress
-	if r.spans[current].Cleanup {
+	current := r.run.Current() // no other stage has targets in progress, or a request
+	stage := stageOf(r.run, current)
+	r.requested = map[request]time.Time{{current, staged.Before}: stage.Before.Requested, {current, staged.After}: stage.After.Requested}
+	kind := staged.Start
+	if stage.Cleanup {
 		kind = staged.Remove
 	}
 	for t := range r.run.Targets(current) {
@@ -40,6 +44,16 @@ func (r *running) takeOver() error {
 		}
 	}
 	return nil
+}
+
+// stageOf returns a stage of a run.
+func stageOf(run *staged.Run, index int) (stage staged.StageStatus) {
+	for stage = range run.Stages() {
+		if stage.Index == index {
+			break
+		}
+	}
+	return stage
 }
 
 // outcomeOf returns how an attempt ends that began at an instant.

@@ -26,11 +26,12 @@ type running struct {
 	now   time.Time
 	run   *staged.Run
 
-	coming   agenda
-	numbered int                // of what was put on the agenda
-	attempts map[string]attempt // by target: the last one that was carried out
-	seen     []staged.Observation
-	asked    map[request]bool
+	coming    agenda
+	numbered  int                // of what was put on the agenda
+	attempts  map[string]attempt // by target: the last one that was carried out
+	seen      []staged.Observation
+	requested map[request]time.Time // of those that the world has found at its start, unless it is unknown
+	asked     map[request]bool
 	recorder
 }
 
@@ -146,7 +147,7 @@ func (r *running) step() (time.Time, error) {
 	r.run = next
 	if result.Changed && r.Store != nil {
 		kept, err := r.Store(next)
-		if err == nil && (kept == nil || kept.Spec().ID != next.Spec().ID || !r.knows(kept)) {
+		if err == nil && kept != next && (kept == nil || kept.Spec().ID != next.Spec().ID || !r.knows(kept)) {
 			err = errors.New("World.Store returns no run, or another one than it was given")
 		}
 		if err != nil {
@@ -217,21 +218,15 @@ func (r *running) observed(token staged.Token, o Outcome) staged.Observation {
 
 // ask finds out how a request is answered, and when.
 func (r *running) ask(action staged.Action) error {
-	since := r.now
-	if s, ok := stageOf(r.run, action.Stage); ok {
-		gate := s.Before
-		if action.Side == staged.After {
-			gate = s.After
-		}
-		if !gate.Requested.IsZero() {
-			since = gate.Requested
-		}
-	}
 	own := request{action.Stage, action.Side}
 	if r.asked[own] {
 		return nil
 	}
 	r.asked[own] = true
+	since := r.now
+	if at := r.requested[own]; !at.IsZero() {
+		since = at
+	}
 	answer, given, err := r.answerOf(action, since)
 	if err != nil || !given {
 		return err

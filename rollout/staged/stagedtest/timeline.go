@@ -105,13 +105,3 @@ func (c *recorder) finish(run *staged.Run) {
 	}
 	t.Stages = c.spans
 }
-
-// stageOf returns a stage of a run, if it has so many.
-func stageOf(run *staged.Run, index int) (staged.StageStatus, bool) {
-	for s := range run.Stages() {
-		if s.Index == index {
-			return s, true
-		}
-	}
-	return staged.StageStatus{}, false
-}
