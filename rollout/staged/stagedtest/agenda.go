@@ -35,23 +35,32 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// next returns when the next of it comes, and whether anything does. What should have happened before
-// now happens now.
-func (a agenda) next(now time.Time) (at time.Time, any bool) {
-	switch {
-	case len(a) == 0:
-		return time.Time{}, false
-	case a[0].at.Before(now):
-		return now, true
-	}
-	return a[0].at, true
-}
+// due reports whether the next of it comes at an instant, or should have come before.
+func (a agenda) due(now time.Time) bool { return len(a) > 0 && !a[0].at.After(now) }
 
-// await puts something on the agenda.
+// await puts something on its agenda.
 func (r *running) await(at time.Time, h happening) {
 	r.numbered++
 	h.at, h.number = at, r.numbered
-	heap.Push(&r.coming, h)
+	if h.change != nil {
+		heap.Push(&r.changing, h)
+	} else {
+		heap.Push(&r.coming, h)
+	}
+}
+
+// next returns when the next thing happens, and whether anything does. What should have happened
+// before now happens now.
+func (r *running) next() (at time.Time, any bool) {
+	for _, list := range [...]agenda{r.coming, r.changing} {
+		switch {
+		case list.due(r.now):
+			return r.now, true
+		case len(list) > 0 && (!any || list[0].at.Before(at)):
+			at, any = list[0].at, true
+		}
+	}
+	return at, any
 }
 
 // happen collects what is due for the next step. What targets do is observed in the order of their
@@ -60,29 +69,22 @@ func (r *running) happen() staged.Input {
 	seen := r.seen
 	r.seen = nil
 	var answers []staged.Command
-	var changes []happening
-	for len(r.coming) > 0 && !r.coming[0].at.After(r.now) {
-		switch due := heap.Pop(&r.coming).(happening); {
-		case due.change != nil:
-			changes = append(changes, due)
-		case due.answer.Kind != "":
+	for r.coming.due(r.now) {
+		if due := heap.Pop(&r.coming).(happening); due.answer.Kind != "" {
 			answers = append(answers, due.answer)
-		default:
-			if own := r.attempts[due.ends.Target]; own.token == due.ends {
-				seen = append(seen, r.observed(own.token, own.outcome))
-			}
+		} else if own := r.attempts[due.ends.Target]; own.token == due.ends {
+			seen = append(seen, r.observed(own.token, own.outcome))
 		}
 	}
 	var changed staged.Input
-	for k, due := range changes {
-		more := due.change.Do(r.run)
+	for r.changing.due(r.now) {
+		due := r.changing[0].change
+		more := due.Do(r.run)
 		if more.State != "" && changed.State != "" && more.State != changed.State {
-			for _, rest := range changes[k:] {
-				heap.Push(&r.coming, rest)
-			}
-			break
+			break // it stays on the agenda for a further step
 		}
-		r.change(r.now, due.change.What)
+		heap.Pop(&r.changing)
+		r.change(r.now, due.What)
 		changed.State = cmp.Or(more.State, changed.State)
 		changed.Commands = append(changed.Commands, more.Commands...)
 		changed.Added = append(changed.Added, more.Added...)

@@ -1,6 +1,8 @@
 package stagedtest_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -45,6 +47,35 @@ func TestCostIsNoSquare(t *testing.T) {
 		{"a store in memory, and many stages", func(n int) func() {
 			world := stagedtest.World{StagedRun: groups(n), Start: t0, Trust: true, Store: func(run *staged.Run) (*staged.Run, error) { return run, nil }}
 			return func() { play(t, world) }
+		}},
+		{"changes of the state at one instant, each of which begins a further step", func(n int) func() {
+			world := stagedtest.World{StagedRun: one(t, staged.Options{}), Start: t0, Trust: true}
+			for i := range n {
+				world.Changes = append(world.Changes, stagedtest.SetState(t0, [...]staged.State{staged.StateStop, staged.StateRun}[i%2]))
+			}
+			return func() { play(t, world) }
+		}},
+		{"a prediction of many stages, printed", func(n int) func() {
+			trial := stagedtest.Trial{Done: true, Phase: staged.PhaseSucceeded, Ended: t0}
+			for i := range n {
+				trial.Stages = append(trial.Stages, stagedtest.Span{Name: fmt.Sprintf("group%d", i), Phase: staged.StageSucceeded, End: t0, Counts: staged.Counts{Members: 1}})
+			}
+			prediction := stagedtest.Prediction{Start: t0, Trials: []stagedtest.Trial{trial, trial, trial}}
+			return func() { _ = prediction.String() }
+		}},
+		{"samples for each of many stages", func(n int) func() {
+			samples := stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{}, Approvals: map[string][]stagedtest.Answer{}}
+			for i := range n {
+				samples.Targets[fmt.Sprintf("group%d", i)], samples.Approvals[fmt.Sprintf("group%d", i)] = ready(1), []stagedtest.Answer{{}}
+			}
+			world := stagedtest.World{StagedRun: groups(n), Start: t0}
+			over, end := context.WithCancel(context.Background())
+			end() // before the first step: only what comes before that is measured
+			return func() {
+				if _, err := stagedtest.Forecast(over, world, samples, 1, 1); !errors.Is(err, context.Canceled) {
+					t.Fatal(err)
+				}
+			}
 		}},
 	} {
 		var spent [2]time.Duration

@@ -98,8 +98,12 @@ type trialTimeline struct {
 
 // validate says what is wrong with the samples.
 func (f *forecast) validate() error {
+	known := map[string]bool{"": true}
+	for _, stage := range f.stages {
+		known[stage] = true
+	}
 	unknown := func(list, stage string) error {
-		if stage != "" && !slices.Contains(f.stages, stage) {
+		if !known[stage] {
 			return fmt.Errorf("stagedtest: Samples.%s[%q]: the run has no such stage: use %s, or an empty name for all others", list, stage, strings.Join(textlist.Few(f.stages), ", "))
 		}
 		return nil

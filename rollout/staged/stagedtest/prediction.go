@@ -45,9 +45,16 @@ func (p Prediction) Finish(q float64) (time.Time, bool) {
 
 // Closed is Finish for one stage, by its name: the first instant by which a share q of all trials had
 // closed it. It returns false as well if there is no such stage.
-func (p Prediction) Closed(stage string, q float64) (time.Time, bool) {
+func (p Prediction) Closed(stage string, q float64) (time.Time, bool) { return p.closedAt(0, stage, q) }
+
+// closedAt is Closed for a stage that the trials have at this index, if they are of one run. Where it
+// is not, it is looked for.
+func (p Prediction) closedAt(index int, stage string, q float64) (time.Time, bool) {
 	return p.by(q, func(trial *Trial) (time.Time, bool) {
-		k := slices.IndexFunc(trial.Stages, func(s Span) bool { return s.Name == stage })
+		k := index
+		if k >= len(trial.Stages) || trial.Stages[k].Name != stage {
+			k = slices.IndexFunc(trial.Stages, func(s Span) bool { return s.Name == stage })
+		}
 		if k < 0 {
 			return time.Time{}, false
 		}
@@ -139,8 +146,8 @@ func (p Prediction) table() []string {
 		if own.Counts.Members == 0 && p.peak(k) == 0 && halted[k] == 0 {
 			continue
 		}
-		median, half := p.Closed(own.Name, 0.5)
-		most, nine := p.Closed(own.Name, 0.9)
+		median, half := p.closedAt(k, own.Name, 0.5)
+		most, nine := p.closedAt(k, own.Name, 0.9)
 		fmt.Fprintf(table, "%s\t%s\t%s\t%d", textlist.Name(own.Name), p.after(median, half), p.after(most, nine), p.peak(k))
 		if len(halted) > 0 {
 			fmt.Fprintf(table, "\t%d", halted[k])

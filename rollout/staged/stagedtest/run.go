@@ -26,8 +26,9 @@ type running struct {
 	now   time.Time
 	run   *staged.Run
 
-	coming    agenda
-	numbered  int                // of what was put on the agenda
+	coming    agenda             // what targets and people do
+	changing  agenda             // everything else
+	numbered  int                // of what was put on an agenda
 	attempts  map[string]attempt // by target: the last one that was carried out
 	seen      []staged.Observation
 	requested map[request]time.Time // of those that the world has found at its start, unless it is unknown
@@ -117,7 +118,7 @@ func (r *running) play(ctx context.Context) error {
 		if len(r.seen) > 0 {
 			continue // what was carried out is observed at once
 		}
-		if at, any := r.coming.next(r.now); any && (next.IsZero() || at.Before(next)) {
+		if at, any := r.next(); any && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 		if next.IsZero() || next.UTC().Year() > lastYear {
