@@ -23,8 +23,8 @@ type ApprovalRequest struct {
 	At     time.Time // when it was made: at the start of the world if the version waited before
 }
 
-// task is what a draw of its answer depends on.
-func (r ApprovalRequest) task() string {
+// drawKey is what a draw of its answer depends on.
+func (r ApprovalRequest) drawKey() string {
 	return textkey.Join("approval", r.Environment, r.Deployment, r.Version, strconv.Itoa(r.Number))
 }
 
@@ -48,8 +48,8 @@ type requests struct {
 	people []string // who approve
 }
 
-// request makes the requests for approvals that are due, and lets their answers arrive.
-func (r *running) request(plan *rollout.Plan) error {
+// requestApprovals makes the requests for approvals that are due, and lets their answers arrive.
+func (r *worldRun) requestApprovals(plan *rollout.Plan) error {
 	if r.Approval == nil {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (r *running) request(plan *rollout.Plan) error {
 
 // requestOlder makes the requests for the newest version of a target that another gate does not hold,
 // as it does the one with which the target waits.
-func (r *running) requestOlder(plan *rollout.Plan, wait rollout.Waiting) error {
+func (r *worldRun) requestOlder(plan *rollout.Plan, wait rollout.Waiting) error {
 	if !r.mayLackOlder(wait) {
 		return nil // most targets wait with the only version that is newer than theirs, and an explanation takes as long as some plans of a target
 	}
@@ -88,7 +88,7 @@ func (r *running) requestOlder(plan *rollout.Plan, wait rollout.Waiting) error {
 
 // mayLackOlder reports whether a version may lack approvals that is older than the one with which a
 // target waits, and newer than the one that it runs.
-func (r *running) mayLackOlder(wait rollout.Waiting) bool {
+func (r *worldRun) mayLackOlder(wait rollout.Waiting) bool {
 	versions := r.fleet.Versions
 	named := func(id string) int {
 		return slices.IndexFunc(versions, func(v rollout.Version) bool { return v.Deployment == wait.Deployment && v.ID == id })
@@ -103,7 +103,7 @@ func (r *running) mayLackOlder(wait rollout.Waiting) bool {
 
 // mayLack reports whether more people may have to be asked about a goal, since no rule wants so many as
 // have approved, or were asked.
-func (r *running) mayLack(goal Goal) bool {
+func (r *worldRun) mayLack(goal Goal) bool {
 	n := 0
 	if own := r.requests[goal]; own != nil {
 		n = own.vain + own.open
@@ -138,7 +138,7 @@ func verdicts(rules []rollout.RuleVerdict) []rollout.Verdict {
 }
 
 // requestFor makes the requests for a version that lacks so many approvals on a target.
-func (r *running) requestFor(plan *rollout.Plan, t rollout.TargetID, version string, missing int) error {
+func (r *worldRun) requestFor(plan *rollout.Plan, t rollout.TargetID, version string, missing int) error {
 	if missing == 0 {
 		return nil
 	}
@@ -148,9 +148,9 @@ func (r *running) requestFor(plan *rollout.Plan, t rollout.TargetID, version str
 		own = &requests{}
 		r.requests[goal] = own
 	}
-	for missing -= own.vain + own.open + r.coming(goal); missing > 0; missing-- {
+	for missing -= own.vain + own.open + r.approvalsToCome(goal); missing > 0; missing-- {
 		own.made++
-		if err := r.ask(ApprovalRequest{goal, own.made, plan.Now}, own); err != nil {
+		if err := r.askApprover(ApprovalRequest{goal, own.made, plan.Now}, own); err != nil {
 			return err
 		}
 	}
@@ -171,8 +171,8 @@ func lacking(blockers []rollout.Verdict) (missing int, held bool) {
 	return missing, held
 }
 
-// coming counts the approvals of a goal that arrive without a request.
-func (r *running) coming(goal Goal) (n int) {
+// approvalsToCome counts the approvals of a goal that arrive without a request.
+func (r *worldRun) approvalsToCome(goal Goal) (n int) {
 	now := r.clock.Now()
 	for _, a := range r.Fleet.Approvals {
 		if a.Status == rollout.Approved && a.At.After(now) && goalOf(a) == goal {
@@ -186,8 +186,8 @@ func goalOf(a rollout.Approval) Goal {
 	return Goal{Deployment: a.Deployment, Environment: a.Environment, Version: a.Version}
 }
 
-// ask makes one request.
-func (r *running) ask(request ApprovalRequest, own *requests) error {
+// askApprover makes one request.
+func (r *worldRun) askApprover(request ApprovalRequest, own *requests) error {
 	answer, answers := r.Approval(request)
 	if !answers {
 		own.vain++
@@ -209,7 +209,7 @@ func (r *running) ask(request ApprovalRequest, own *requests) error {
 		own.open++
 		own.people = append(own.people, by)
 	}
-	r.answered(Change{At: at, What: approvalText(a), Do: func(s *rollout.Snapshot) {
+	r.insertArrival(Change{At: at, What: approvalText(a), Do: func(s *rollout.Snapshot) {
 		s.Approvals = append(s.Approvals, a)
 		if !answer.Reject {
 			own.open--
@@ -218,9 +218,9 @@ func (r *running) ask(request ApprovalRequest, own *requests) error {
 	return nil
 }
 
-// answered lets what a person answers arrive, behind all that arrives at that instant, unless no plan
-// will ever see it.
-func (r *running) answered(change Change) {
+// insertArrival lets what a person answers arrive, behind all that arrives at that instant, unless
+// no plan will ever see it.
+func (r *worldRun) insertArrival(change Change) {
 	if change.At.After(lastInstant()) {
 		return
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // schedule divides the fleet into what exists at the start and what arrives later.
-func (r *running) schedule() error {
+func (r *worldRun) schedule() error {
 	f, s := &r.fleet, r.Fleet
 	r.fleet = s
 	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
@@ -74,15 +74,15 @@ func (c *Change) validate() error {
 }
 
 // later reports whether what comes at an instant does not exist at the start.
-func (r *running) later(at time.Time) bool { return at.After(r.Start) }
+func (r *worldRun) later(at time.Time) bool { return at.After(r.Start) }
 
-func (r *running) arrive(at time.Time, what string, do func(*rollout.Snapshot)) {
+func (r *worldRun) arrive(at time.Time, what string, do func(*rollout.Snapshot)) {
 	r.arrivals = append(r.arrivals, Change{At: at, What: what, Do: do})
 }
 
 // divide returns the entries of a list that exist at the start. The others arrive later, in the
 // same list of the fleet.
-func divide[T any](r *running, list []T, text func(T) string, at func(T) time.Time, in func(*rollout.Snapshot) *[]T) (there []T) {
+func divide[T any](r *worldRun, list []T, text func(T) string, at func(T) time.Time, in func(*rollout.Snapshot) *[]T) (there []T) {
 	for _, entry := range list {
 		if r.later(at(entry)) {
 			r.arrive(at(entry), text(entry), func(s *rollout.Snapshot) { *in(s) = append(*in(s), entry) })

@@ -13,43 +13,43 @@ import (
 // check makes sure that a plan keeps its promises. If the previous plan started something and nothing
 // has happened since, nothing is left to start, and a host that slept until that plan's NextAfter
 // would have missed nothing.
-func (r *running) check(snapshot rollout.Snapshot, plan rollout.Plan) error {
+func (r *worldRun) check(snapshot rollout.Snapshot, plan rollout.Plan) error {
 	if r.Trust {
 		return nil
 	}
-	err := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched, found: newIndex(&plan, r.targets)}.Check()
+	err := Step{Snapshot: snapshot, Plan: plan, Dispatched: r.dispatched, index: newIndex(&plan, r.targets)}.Check()
 	if r.fresh && len(plan.Start) > 0 {
 		first := plan.Start[0]
-		err = errors.Join(err, r.broken("again", fmt.Errorf("planning again at once starts %s %s on %s", first.Deployment, first.Version, first.Resource)))
+		err = errors.Join(err, r.violation("again", fmt.Errorf("planning again at once starts %s %s on %s", first.Deployment, first.Version, first.Resource)))
 	}
 	if r.fresh && !plan.Next.IsZero() && (r.next.IsZero() || plan.Next.Before(r.next)) {
 		until := "for ever"
 		if !r.next.IsZero() {
 			until = "until " + r.next.UTC().Format(time.RFC3339Nano)
 		}
-		err = errors.Join(err, r.broken("again", fmt.Errorf("the plan that started the jobs lets its host sleep %s, and now something is to be seen at %s", until, plan.Next.UTC().Format(time.RFC3339Nano))))
+		err = errors.Join(err, r.violation("again", fmt.Errorf("the plan that started the jobs lets its host sleep %s, and now something is to be seen at %s", until, plan.Next.UTC().Format(time.RFC3339Nano))))
 	}
 	if now := r.clock.Now(); !plan.Now.Equal(now) {
-		err = errors.Join(err, r.broken("again", fmt.Errorf("the plan is for %s", plan.Now.UTC().Format(time.RFC3339Nano))))
+		err = errors.Join(err, r.violation("again", fmt.Errorf("the plan is for %s", plan.Now.UTC().Format(time.RFC3339Nano))))
 	}
 	return err
 }
 
-func (r *running) broken(invariant string, err error) error {
+func (r *worldRun) violation(invariant string, err error) error {
 	return &Violation{Invariant: invariant, At: r.clock.Now(), Err: err}
 }
 
-// never is how far quiet looks ahead if nothing is to happen any more.
-const never = 10 * 365 * 24 * time.Hour
+// quietHorizon is how far checkQuiet looks ahead if nothing is to happen any more.
+const quietHorizon = 10 * 365 * 24 * time.Hour
 
-// quiet makes sure that nothing changes by itself before wake, the next wake-up, or ever if wake is
-// zero: rollout I6.
-func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.Time) error {
+// checkQuiet makes sure that nothing changes by itself before wake, the next wake-up, or ever if
+// wake is zero: rollout I6.
+func (r *worldRun) checkQuiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.Time) error {
 	now := r.clock.Now()
 	snapshot.State = plan.State
 	end := wake
 	if wake.IsZero() {
-		end = now.Add(never)
+		end = now.Add(quietHorizon)
 		if last := lastInstant(); end.After(last) {
 			end = last
 		}
@@ -58,7 +58,7 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 		when := at.UTC().Format(time.RFC3339Nano)
 		later, err := r.Policies.Plan(snapshot, at)
 		if err != nil {
-			return r.broken("quiet", fmt.Errorf("a plan at %s fails: %w", when, err))
+			return r.violation("quiet", fmt.Errorf("a plan at %s fails: %w", when, err))
 		}
 		starts, before, after := later.Start, r.waiting, waitingOf(&later)
 		if far := beyondReach(before, after, now, at); len(far) > 0 {
@@ -88,7 +88,7 @@ func (r *running) quiet(snapshot rollout.Snapshot, plan rollout.Plan, wake time.
 			found = fmt.Sprintf("%d runs or leases are stuck, and not %d", len(later.Stuck), len(plan.Stuck))
 		}
 		if found != "" {
-			return r.broken("quiet", fmt.Errorf("nobody is to look %s, and at %s %s", until, when, found))
+			return r.violation("quiet", fmt.Errorf("nobody is to look %s, and at %s %s", until, when, found))
 		}
 	}
 	return nil

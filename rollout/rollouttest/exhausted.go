@@ -18,7 +18,7 @@ type exhausted struct {
 	version string
 }
 
-func (r *running) operateTargets(plan *rollout.Plan) error {
+func (r *worldRun) operateTargets(plan *rollout.Plan) error {
 	failed := map[exhausted]bool{}
 	for wait := range plan.Waiting.All() {
 		version, blockers := r.tries(plan, wait)
@@ -39,7 +39,7 @@ func (r *running) operateTargets(plan *rollout.Plan) error {
 		failed[x] = true
 		own := r.exhausted[x]
 		if own == nil {
-			own = &alone{}
+			own = &haltedVersion{}
 			r.exhausted[x] = own
 		}
 		if own.asked {
@@ -47,7 +47,7 @@ func (r *running) operateTargets(plan *rollout.Plan) error {
 		}
 		own.times, own.asked = own.times+1, true
 		halt := Halt{Resource: x.target.Resource, Members: []string{x.target.Deployment}, Number: own.times, At: plan.Now, Environment: x.target.Environment, Version: x.version}
-		if err := r.override(halt, rules); err != nil {
+		if err := r.askAboutTarget(halt, rules); err != nil {
 			return err
 		}
 	}
@@ -59,7 +59,7 @@ func (r *running) operateTargets(plan *rollout.Plan) error {
 
 // tries returns the version that a target would try next, and what blocks it. That is an older one than
 // the one with which it waits while a gate holds that one: the plan goes on with what it has begun.
-func (r *running) tries(plan *rollout.Plan, wait rollout.Waiting) (version string, blockers []rollout.Verdict) {
+func (r *worldRun) tries(plan *rollout.Plan, wait rollout.Waiting) (version string, blockers []rollout.Verdict) {
 	if !gated(wait.Blockers) || !r.failedOlder(wait) {
 		return wait.Version, wait.Blockers
 	}
@@ -84,7 +84,7 @@ func gated(blockers []rollout.Verdict) bool {
 
 // failedOlder reports whether the last job of a target was one of another version than it waits with, and
 // did not succeed. Most targets need no explanation, which takes as long as some plans of a target.
-func (r *running) failedOlder(wait rollout.Waiting) bool {
+func (r *worldRun) failedOlder(wait rollout.Waiting) bool {
 	i, known := r.targets[wait.TargetID]
 	if !known {
 		return false // a World.Plan made it up
@@ -99,23 +99,23 @@ func (r *running) failedOlder(wait rollout.Waiting) bool {
 	return last != nil && last.Version != wait.Version && last.Status.Terminal() && last.Status != rollout.JobSuccessful
 }
 
-// alone is a version that has halted on a target outside brackets, now or before.
-type alone struct {
+// haltedVersion is a version that has halted on a target outside brackets, now or before.
+type haltedVersion struct {
 	times int
 	asked bool // the last time, and it has not gone on since
 }
 
-// override asks the operator about a target outside brackets, and lets the overrides arrive that were
-// decided on.
-func (r *running) override(halt Halt, rules []string) error {
+// askAboutTarget asks the operator about a target outside brackets, and lets the overrides arrive
+// that were decided on.
+func (r *worldRun) askAboutTarget(halt Halt, rules []string) error {
 	what := fmt.Sprintf("%s %s on %s in %s, which is outside brackets,", halt.Members[0], halt.Version, halt.Resource, halt.Environment)
-	decision, decides, err := r.decision(halt, what, bracket.Retry)
+	decision, decides, err := r.askOperator(halt, what, bracket.Retry)
 	if !decides {
 		return err
 	}
 	at := halt.At.Add(decision.After)
 	note := strings.TrimSpace(fmt.Sprintf("operator: %s on %s %s", bracket.Retry, textlist.Name(halt.Resource), textlist.Name(halt.Members[0])))
-	r.answered(Change{At: at, What: note, Do: func(s *rollout.Snapshot) {
+	r.insertArrival(Change{At: at, What: note, Do: func(s *rollout.Snapshot) {
 		for _, rule := range rules {
 			s.Overrides = append(s.Overrides, rollout.Override{
 				ID:   textkey.Join("halt", halt.Environment, halt.Resource, halt.Members[0], halt.Version, strconv.Itoa(halt.Number), rule),

@@ -40,7 +40,7 @@ func Explore(ctx context.Context, world World, others func(start rollout.Start, 
 	case world.Store != nil:
 		return Exploration{}, errors.New("rollouttest: World.Store must be nil in an exploration: every world begins anew")
 	}
-	world.Pure = world.Pure || known(world.Fleet.State)
+	world.Pure = world.Pure || !world.Fleet.State.IsZero()
 	faultless := explore(ctx, world, nil)
 	if faultless.err != nil {
 		return Exploration{}, faultless.err
@@ -175,10 +175,10 @@ func (c Consequence) String() string {
 		text += Prediction{Trials: []Trial{c.Trial}}.undone() + ": " + strings.Join(c.why(), ", ")
 	}
 	if len(c.Held) > 0 {
-		text += "; " + named(c.Held, 10) + " held"
+		text += "; " + firstNames(c.Held, 10) + " held"
 	}
 	if len(c.Disrupted) > 0 {
-		text += "; " + named(c.Disrupted, 10) + " left in disruption"
+		text += "; " + firstNames(c.Disrupted, 10) + " left in disruption"
 	}
 	return text
 }
@@ -316,13 +316,13 @@ func listed[T any](list []T, text func(T) string) string {
 type explored struct {
 	Consequence
 	start time.Time
-	jobs  []ran // all that it started or found, in this order
-	next  int   // the first of jobs that may have the next fault: that of two faults which starts first comes first
+	jobs  []exploredJob // all that it started or found, in this order
+	next  int           // the first of jobs that may have the next fault: that of two faults which starts first comes first
 	err   error
 }
 
-// ran is a job of a world.
-type ran struct {
+// exploredJob is a job of a world.
+type exploredJob struct {
 	start    rollout.Start
 	attempt  int
 	outcome  Outcome
@@ -330,7 +330,7 @@ type ran struct {
 }
 
 // others returns how else the job may end if nobody says.
-func (j *ran) others() []Outcome {
+func (j *exploredJob) others() []Outcome {
 	expected := j.outcome
 	if j.verifies {
 		return []Outcome{
@@ -343,7 +343,7 @@ func (j *ran) others() []Outcome {
 
 // differs reports whether another outcome is one to the job: what has ended does not end again, and
 // what hangs has no end.
-func (j *ran) differs(other Outcome) bool {
+func (j *exploredJob) differs(other Outcome) bool {
 	if expected := j.outcome; !j.verifies {
 		if !other.Status.Terminal() {
 			other.After, expected.After = 0, 0
@@ -364,7 +364,7 @@ func explore(ctx context.Context, world World, faults []Fault) explored {
 	own := explored{Consequence: Consequence{Faults: faults}}
 	job := world.With(faults...).Job
 	world.Job = func(start rollout.Start, attempt int) Outcome {
-		j := ran{start: start, attempt: attempt, outcome: job(start, attempt)}
+		j := exploredJob{start: start, attempt: attempt, outcome: job(start, attempt)}
 		j.outcome.Status = cmp.Or(j.outcome.Status, rollout.JobSuccessful)
 		own.jobs = append(own.jobs, j)
 		if slices.ContainsFunc(faults, func(f Fault) bool { return f.of(start, attempt) }) {

@@ -52,7 +52,7 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 	if err := samples.validate(&world); err != nil {
 		return Prediction{}, err
 	}
-	world.Pure = world.Pure || known(world.Fleet.State)
+	world.Pure = world.Pure || !world.Fleet.State.IsZero()
 	f := forecast{world: world, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
 	f.run(ctx, 0)
 	if f.outcomes[0].err == nil {
@@ -140,7 +140,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 			drawn := f.samples.Approvals[request.Environment]
 			switch {
 			case len(drawn) > 0:
-				return drawn[chance.Draw(f.seed, uint64(trial), request.task(), len(drawn))], true
+				return drawn[chance.Draw(f.seed, uint64(trial), request.drawKey(), len(drawn))], true
 			case approval != nil:
 				return approval(request)
 			}
@@ -166,14 +166,14 @@ func (f *forecast) run(ctx context.Context, trial int) {
 }
 
 // trial returns how the world ended.
-func (r *running) trial() Trial {
+func (r *worldRun) trial() Trial {
 	t := &r.timeline
 	own := Trial{Done: t.Done, Finish: t.Finish, InFlight: t.InFlight, Pools: t.Pools, Drains: t.Drains, Goals: r.progress(), Diagnostics: t.Diagnostics}
 	if t.Finish.IsZero() {
 		own.Finish = t.Start // there was nothing to do
 	}
 	if !t.Done {
-		own.Left, own.Hanging, own.CutOff = r.left(), len(t.Running) > 0, t.CutOff
+		own.Left, own.Hanging, own.CutOff = r.lastingReasons(), len(t.Running) > 0, t.CutOff
 	}
 	return own
 }
@@ -369,10 +369,10 @@ func (p Prediction) String() string {
 	}
 	b.WriteString("\n")
 	if len(p.Unsampled) > 0 {
-		fmt.Fprintf(&b, "no samples, so World.Job decides: %s\n", named(p.Unsampled, 10))
+		fmt.Fprintf(&b, "no samples, so World.Job decides: %s\n", firstNames(p.Unsampled, 10))
 	}
 	if len(p.Overdue) > 0 {
-		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s\n", named(p.Overdue, 10))
+		fmt.Fprintf(&b, "longer in progress than any sample, and taken to end at once: %s\n", firstNames(p.Overdue, 10))
 	}
 	goals := p.goals()
 	for _, goal := range goals[:min(len(goals), 10)] {

@@ -20,7 +20,7 @@ type foundJob func(start rollout.Start, attempt int, job *rollout.Job, at time.T
 // takeOver tells of the jobs and verifications that are in progress at the start, and decides how
 // they end, as if the world had started them: [World].Fleet says which do. What is due by then ends
 // at the start.
-func (r *running) takeOver(outcomeOf foundJob) error {
+func (r *worldRun) takeOver(outcomeOf foundJob) error {
 	type found struct {
 		t   *rollout.Target
 		job rollout.Job
@@ -46,7 +46,7 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 				attempt++
 			}
 		}
-		r.meet(start, attempt, &own.job)
+		r.recordFound(start, attempt, &own.job)
 		if !works(&own.job) && !verifies(&own.job) {
 			continue
 		}
@@ -66,13 +66,13 @@ func (r *running) takeOver(outcomeOf foundJob) error {
 		if e.at.Before(r.Start) {
 			e.at = r.Start
 		}
-		r.await(e)
+		r.insertEnding(e)
 	}
 	return nil
 }
 
-// meet records a job that is in progress at the start, or being verified.
-func (r *running) meet(start rollout.Start, attempt int, job *rollout.Job) {
+// recordFound records a job that is in progress at the start, or being verified.
+func (r *worldRun) recordFound(start rollout.Start, attempt int, job *rollout.Job) {
 	m := r.memberOf(&rollout.Plan{State: r.Fleet.State}, start)
 	r.roles[start.Run] = m
 	e := entryOf(start, m)
@@ -82,7 +82,7 @@ func (r *running) meet(start rollout.Start, attempt int, job *rollout.Job) {
 		e.Note = "being verified " + since(completed(job))
 	}
 	r.entry(e)
-	r.open[keyOf(start.TargetID, job)] = true
+	r.unfinished[keyOf(start.TargetID, job)] = true
 }
 
 // works reports whether a job is known to be in progress and waits for nobody. A status that is
@@ -144,7 +144,7 @@ func keyOf(target rollout.TargetID, job *rollout.Job) string {
 
 // startOf returns the start of a job. Of a job that the world has found, the run id tells purpose
 // and group; without one it is a deployment.
-func (r *running) startOf(target rollout.TargetID, job *rollout.Job) rollout.Start {
+func (r *worldRun) startOf(target rollout.TargetID, job *rollout.Job) rollout.Start {
 	if start, ours := r.dispatched[job.Run]; ours {
 		return start
 	}
@@ -161,9 +161,9 @@ func sameTask(a, b rollout.Start) bool {
 	return a.Version == b.Version && a.Group == b.Group && a.Purpose == b.Purpose
 }
 
-// found lists the fleet's own jobs, by run or else by target, that have not ended or are still
-// being verified, the oldest first.
-func (r *running) found() []string {
+// unfinishedOfFleet lists the fleet's own jobs, by run or else by target, that have not ended or
+// are still being verified, the oldest first.
+func (r *worldRun) unfinishedOfFleet() []string {
 	type job struct {
 		name string
 		at   time.Time

@@ -128,26 +128,26 @@ func (p Prediction) outlook(goal Goal) string {
 	return fmt.Sprintf("%s: %s", goal, text)
 }
 
-// task is what a goal is about on each target.
-type task struct{ deployment, environment string }
+// pair is what a goal is about on each target.
+type pair struct{ deployment, environment string }
 
-func taskOf(t rollout.TargetID) task { return task{t.Deployment, t.Environment} }
+func pairOf(t rollout.TargetID) pair { return pair{t.Deployment, t.Environment} }
 
 // progress returns how far the world came with everything that a target runs or awaits at the end, or
 // had to do since the start, ordered by environment, deployment and version.
-func (r *running) progress() []Progress {
+func (r *worldRun) progress() []Progress {
 	gone := deletedIn(&r.fleet)
 	waits := map[rollout.TargetID]rollout.Waiting{}
 	for w := range r.plan.Waiting.All() {
 		waits[w.TargetID] = w
 	}
-	byTask := map[task]map[string]*Progress{} // by version
+	byPair := map[pair]map[string]*Progress{} // by version
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
-		own := byTask[taskOf(t.TargetID)]
+		own := byPair[pairOf(t.TargetID)]
 		if own == nil {
 			own = map[string]*Progress{}
-			byTask[taskOf(t.TargetID)] = own
+			byPair[pairOf(t.TargetID)] = own
 		}
 		add := func(version string) {
 			if version != "" && own[version] == nil {
@@ -165,11 +165,11 @@ func (r *running) progress() []Progress {
 	for i := range r.fleet.Targets {
 		if t := &r.fleet.Targets[i]; !gone[t.Resource] {
 			w, waiting := waits[t.TargetID]
-			r.count(t, &w, waiting, byTask[taskOf(t.TargetID)])
+			r.count(t, &w, waiting, byPair[pairOf(t.TargetID)])
 		}
 	}
 	var list []Progress
-	for _, own := range byTask {
+	for _, own := range byPair {
 		for _, g := range own {
 			if g.Got+g.Left > 0 {
 				slices.Sort(g.Reasons)
@@ -191,7 +191,7 @@ func (r *running) progress() []Progress {
 }
 
 // count adds what became of each version on one target.
-func (r *running) count(t *rollout.Target, w *rollout.Waiting, waiting bool, goals map[string]*Progress) {
+func (r *worldRun) count(t *rollout.Target, w *rollout.Waiting, waiting bool, goals map[string]*Progress) {
 	left := map[string]bool{}
 	for k := range t.Jobs {
 		if job := &t.Jobs[k]; unfinished(job) {
@@ -220,7 +220,7 @@ func (r *running) count(t *rollout.Target, w *rollout.Waiting, waiting bool, goa
 
 // awaited returns for which of these versions a target waits, with the reasons that time alone does
 // not open. A plan lists only the newest version that waits, and explains the others.
-func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[string]*Progress) map[string][]rollout.Reason {
+func (r *worldRun) awaited(t *rollout.Target, w *rollout.Waiting, goals map[string]*Progress) map[string][]rollout.Reason {
 	awaited := map[string][]rollout.Reason{}
 	switch {
 	case goals[w.Version] != nil:
@@ -241,11 +241,7 @@ func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[strin
 		if _, known := awaited[v.Version]; known || goals[v.Version] == nil || v.Prospect != rollout.ProspectWaits {
 			continue
 		}
-		var blockers []rollout.Verdict
-		for _, rule := range v.Blockers() {
-			blockers = append(blockers, rule.Verdict)
-		}
-		awaited[v.Version] = lasting(blockers)
+		awaited[v.Version] = lasting(verdicts(v.Blockers()))
 	}
 	return awaited
 }
@@ -253,7 +249,7 @@ func (r *running) awaited(t *rollout.Target, w *rollout.Waiting, goals map[strin
 // got returns when a target got a version that it does not wait for, if it did: the start, if it
 // had it before. A version that was taken back is not one that it got, unless a newer one followed
 // it first.
-func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool) {
+func (r *worldRun) got(t *rollout.Target, version string) (at time.Time, ok bool) {
 	jobs := slices.SortedFunc(slices.Values(t.Jobs), func(a, b rollout.Job) int { return compareJobs(&a, &b) })
 	var next *rollout.Job // what succeeded after the last success of the version
 	for k := range jobs {
@@ -282,9 +278,9 @@ func (r *running) got(t *rollout.Target, version string) (at time.Time, ok bool)
 }
 
 // endOf returns when a job of a target ended, or its verification, or when a change ended it.
-func (r *running) endOf(t *rollout.Target, job *rollout.Job) time.Time {
+func (r *worldRun) endOf(t *rollout.Target, job *rollout.Job) time.Time {
 	at := completed(job)
-	if over := r.overAt[keyOf(t.TargetID, job)]; over.After(at) {
+	if over := r.endedAt[keyOf(t.TargetID, job)]; over.After(at) {
 		return over
 	}
 	return at

@@ -52,8 +52,8 @@ func RetryAfter(d time.Duration, times int) func(Halt) (Decision, bool) {
 	}
 }
 
-// halted is an execution that has halted, now or before.
-type halted struct {
+// haltedExecution is an execution that has halted, now or before.
+type haltedExecution struct {
 	times   int
 	known   map[string]bool // the members that have failed, and that the operator knows of
 	decided bool            // the last time; else nobody does anything
@@ -65,7 +65,7 @@ type halted struct {
 type execution struct{ group, resource string }
 
 // operate asks the operator about what has halted since the last plan.
-func (r *running) operate(plan *rollout.Plan) error {
+func (r *worldRun) operate(plan *rollout.Plan) error {
 	if r.Operator == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (r *running) operate(plan *rollout.Plan) error {
 	return r.operateTargets(plan)
 }
 
-func (r *running) operateExecutions(plan *rollout.Plan) error {
+func (r *worldRun) operateExecutions(plan *rollout.Plan) error {
 	failed := haltedBy(plan)
 	for x, own := range r.halts {
 		data := failed[x]
@@ -85,7 +85,7 @@ func (r *running) operateExecutions(plan *rollout.Plan) error {
 		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.resource, b.resource))
 	}) {
 		if r.halts[x] == nil {
-			r.halts[x] = &halted{known: map[string]bool{}}
+			r.halts[x] = &haltedExecution{known: map[string]bool{}}
 		}
 		if err := r.operateExecution(x, r.halts[x], failed[x], plan.Now); err != nil {
 			return err
@@ -114,7 +114,7 @@ func haltedBy(plan *rollout.Plan) map[execution]*rollout.Data {
 
 // operateExecution asks about an execution that has halted, if more of its members have failed than
 // the operator knows of, or if a retry was in vain.
-func (r *running) operateExecution(x execution, own *halted, failed *rollout.Data, now time.Time) error {
+func (r *worldRun) operateExecution(x execution, own *haltedExecution, failed *rollout.Data, now time.Time) error {
 	members := slices.Sorted(slices.Values(failed.Names))
 	more := slices.DeleteFunc(slices.Clone(members), func(member string) bool { return own.known[member] })
 	given := own.decided && !own.command.At.After(now)
@@ -129,15 +129,16 @@ func (r *running) operateExecution(x execution, own *halted, failed *rollout.Dat
 	case halts && !own.decided: // nobody does anything until it has gone on
 		return nil
 	case halts && !given:
-		r.command(own, more)
+		r.giveCommands(own, more)
 		return nil
 	}
 	own.times++ // of those that were known, the command has let none go on
-	return r.decide(own, Halt{Group: x.group, Resource: x.resource, Members: members, InVain: failed.Detail, Number: own.times, At: now})
+	return r.askAboutExecution(own, Halt{Group: x.group, Resource: x.resource, Members: members, InVain: failed.Detail, Number: own.times, At: now})
 }
 
-// decision asks the operator about a halt, and makes sure that what is decided is one of the kinds.
-func (r *running) decision(halt Halt, what string, kinds ...bracket.CommandKind) (decision Decision, decides bool, err error) {
+// askOperator asks the operator about a halt, and makes sure that what is decided is one of the
+// kinds.
+func (r *worldRun) askOperator(halt Halt, what string, kinds ...bracket.CommandKind) (decision Decision, decides bool, err error) {
 	if decision, decides = r.Operator(halt); !decides {
 		return decision, false, nil
 	}
@@ -154,9 +155,9 @@ func (r *running) decision(halt Halt, what string, kinds ...bracket.CommandKind)
 	return decision, true, nil
 }
 
-// decide asks the operator about one halt of an execution.
-func (r *running) decide(own *halted, halt Halt) error {
-	decision, decides, err := r.decision(halt, halt.Group+" on "+halt.Resource, bracket.Retry, bracket.Skip, bracket.Resolve, bracket.Abandon)
+// askAboutExecution asks the operator about one halt of an execution.
+func (r *worldRun) askAboutExecution(own *haltedExecution, halt Halt) error {
+	decision, decides, err := r.askOperator(halt, halt.Group+" on "+halt.Resource, bracket.Retry, bracket.Skip, bracket.Resolve, bracket.Abandon)
 	if own.decided = decides; !decides {
 		return err
 	}
@@ -164,27 +165,27 @@ func (r *running) decide(own *halted, halt Halt) error {
 	own.retries = own.command.Kind == bracket.Retry && halt.InVain == ""
 	switch own.command.Kind {
 	case bracket.Retry, bracket.Skip:
-		r.command(own, halt.Members)
+		r.giveCommands(own, halt.Members)
 	default:
-		r.give(own, "")
+		r.giveCommand(own, "")
 	}
 	return nil
 }
 
-// command gives the command that was decided on for members that failed: by name, since one that was
-// rolled back is not retried otherwise. One for the execution as a whole is given already.
-func (r *running) command(own *halted, members []string) {
+// giveCommands gives the command that was decided on for members that failed: by name, since one
+// that was rolled back is not retried otherwise. One for the execution as a whole is given already.
+func (r *worldRun) giveCommands(own *haltedExecution, members []string) {
 	if kind := own.command.Kind; kind != bracket.Retry && kind != bracket.Skip {
 		return
 	}
 	for _, member := range members {
-		r.give(own, member)
+		r.giveCommand(own, member)
 	}
 }
 
-func (r *running) give(own *halted, member string) {
+func (r *worldRun) giveCommand(own *haltedExecution, member string) {
 	command := own.command
 	command.ID, command.Deployment = textkey.Join("halt", command.Group, command.Resource, strconv.Itoa(own.times), member), member
 	what := strings.TrimSpace(fmt.Sprintf("operator: %s on %s %s", textlist.Name(command.Kind), textlist.Name(command.Resource), textlist.Name(member)))
-	r.answered(Change{At: command.At, What: what, Do: func(s *rollout.Snapshot) { s.Commands = append(s.Commands, command) }})
+	r.insertArrival(Change{At: command.At, What: what, Do: func(s *rollout.Snapshot) { s.Commands = append(s.Commands, command) }})
 }

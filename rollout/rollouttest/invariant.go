@@ -94,7 +94,7 @@ func checkLimit(s Step) error {
 			return !before[start.Resource] && !let[start.Resource]
 		})
 		if taken && len(in) > p.Max+len(p.Quarantined) {
-			faults = append(faults, fmt.Errorf("pool %s has %d members in disruption and admits only %d: %s", p.Key, len(in), p.Max, names(in)))
+			faults = append(faults, fmt.Errorf("pool %s has %d members in disruption and admits only %d: %s", p.Key, len(in), p.Max, joinedKeys(in)))
 		}
 		if taken && p.Active > p.Max+len(again) {
 			faults = append(faults, fmt.Errorf("pool %s: the plan itself counts %d active and admits only %d", p.Key, p.Active, p.Max))
@@ -146,7 +146,7 @@ func claimants(starts []rollout.Start) map[string][]rollout.Start {
 	return byPool
 }
 
-func names(set map[string]bool) string {
+func joinedKeys(set map[string]bool) string {
 	return strings.Join(slices.Sorted(maps.Keys(set)), ", ")
 }
 
@@ -173,7 +173,7 @@ func checkLocked(s Step) error {
 		}
 		groups := append([]string{e.Group}, e.Merged...)
 		for _, id := range groups {
-			if g := s.look().groups[id]; g != nil {
+			if g := s.indexed().groups[id]; g != nil {
 				for _, own := range g.Members {
 					if own.Deployment == start.Deployment && slices.ContainsFunc(own.Locks, func(v bracket.VersionMark) bool { return v.ID == start.Version }) {
 						return nil
@@ -350,7 +350,7 @@ func checkNext(s Step) error {
 	if !next.IsZero() && !next.After(s.Plan.Now) {
 		return fmt.Errorf("the plan's Next is %s, which is not after now", next.UTC().Format(time.RFC3339Nano))
 	}
-	for _, w := range s.look().waiting {
+	for _, w := range s.indexed().waiting {
 		for _, v := range w.Blockers {
 			if v.Until.After(s.Plan.Now) && (next.IsZero() || next.After(v.Until)) {
 				return fmt.Errorf("%s on %s: waits until %s, and Next is %s", w.Deployment, w.Resource, v.Until.UTC().Format(time.RFC3339Nano), next.UTC().Format(time.RFC3339Nano))
@@ -361,7 +361,7 @@ func checkNext(s Step) error {
 }
 
 func checkWakeUp(s Step) error {
-	for _, w := range s.look().waiting {
+	for _, w := range s.indexed().waiting {
 		if len(w.Blockers) == 0 {
 			return fmt.Errorf("%s on %s: waits for no reason", w.Deployment, w.Resource)
 		}
@@ -418,7 +418,7 @@ func checkComplete(s Step) error {
 		starts[start.TargetID] = start.Version
 	}
 	said := len(starts)
-	waiting := s.look().waiting // in order
+	waiting := s.indexed().waiting // in order
 	for k, w := range waiting {
 		// An older version may start while the newest one waits, such as that of the next group.
 		version, both := starts[w.TargetID]

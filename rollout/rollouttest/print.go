@@ -24,15 +24,15 @@ func (t Timeline) String() string { return strings.TrimSuffix(t.Trace()+t.Summar
 func (t Timeline) Trace() string {
 	var b strings.Builder
 	day := ""
-	for entries := t.placed(); len(entries) > 0; {
+	for entries := t.shownEntries(); len(entries) > 0; {
 		at := entries[0].At.UTC()
 		if d := at.Format("2006-01-02"); d != day {
 			day = d
 			fmt.Fprintf(&b, "%s\n", d)
 		}
-		n := together(entries)
+		n := waitsAtOneInstant(entries)
 		for _, same := range alike(entries[:n]) {
-			fmt.Fprintf(&b, "  %s  %s\n", at.Format("15:04:05"), describe(same))
+			fmt.Fprintf(&b, "  %s  %s\n", at.Format("15:04:05"), entryText(same))
 		}
 		entries = entries[n:]
 	}
@@ -69,13 +69,13 @@ func (t Timeline) Summary() string {
 		b.WriteString("\n")
 	}
 	if len(t.Running) > 0 {
-		fmt.Fprintf(&b, "still running: %s\n", named(t.Running, 5))
+		fmt.Fprintf(&b, "still running: %s\n", firstNames(t.Running, 5))
 	}
 	if n := len(t.Left); n > 0 {
 		fmt.Fprintf(&b, "still waiting: %s\n", textlist.Counted(n, "target"))
-		groups := alike(t.left())
+		groups := alike(t.leftEntries())
 		for _, same := range groups[:min(len(groups), 5)] {
-			fmt.Fprintf(&b, "  %s\n", describe(same))
+			fmt.Fprintf(&b, "  %s\n", entryText(same))
 		}
 		if n := len(groups) - 5; n > 0 {
 			fmt.Fprintf(&b, "  and others, for %s\n", textlist.Counted(n, "other reason"))
@@ -85,17 +85,17 @@ func (t Timeline) Summary() string {
 	return b.String()
 }
 
-// left returns what still waited at the end as entries.
-func (t Timeline) left() []Entry {
+// leftEntries returns what still waited at the end as entries.
+func (t Timeline) leftEntries() []Entry {
 	entries := make([]Entry, len(t.Left))
 	for k, w := range t.Left {
 		entries[k] = Entry{Kind: Wait, Resource: w.Resource, Environment: w.Environment, Deployment: w.Deployment, Version: w.Version, Blockers: w.Blockers}
 	}
-	return Timeline{Entries: entries}.placed()
+	return Timeline{Entries: entries}.shownEntries()
 }
 
-// named lists the first few of some names.
-func named(names []string, most int) string {
+// firstNames lists the first few of some names.
+func firstNames(names []string, most int) string {
 	text := strings.Join(textlist.Names(names[:min(len(names), most)]), ", ")
 	if more := len(names) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -106,9 +106,9 @@ func named(names []string, most int) string {
 // poolName returns the key of a pool as people read it.
 func poolName(key string) string { return textlist.Name(textkey.Plain(key)) }
 
-// placed returns the entries with their names as a line shows them, and with the environment behind
-// the name of every resource that has entries of several environments.
-func (t Timeline) placed() []Entry {
+// shownEntries returns the entries with their names as a line shows them, and with the environment
+// behind the name of every resource that has entries of several environments.
+func (t Timeline) shownEntries() []Entry {
 	in, several := map[string]string{}, map[string]bool{}
 	for _, e := range t.Entries {
 		if e.Resource == "" || e.Environment == "" {
@@ -133,9 +133,9 @@ func (t Timeline) placed() []Entry {
 	return entries
 }
 
-// together returns how many entries from the first on are waits that begin at one instant, or 1 if
-// the first entry is no wait.
-func together(entries []Entry) int {
+// waitsAtOneInstant returns how many entries from the first on are waits that begin at one instant,
+// or 1 if the first entry is no wait.
+func waitsAtOneInstant(entries []Entry) int {
 	n := 1
 	for entries[0].Kind == Wait && n < len(entries) && entries[n].Kind == Wait && entries[n].At.Equal(entries[0].At) {
 		n++
@@ -174,7 +174,7 @@ func waitText(e Entry) string {
 	}
 	text := strings.Join(texts, "; ")
 	if len(e.Holders) > 0 {
-		text += ", held by " + named(e.Holders, 10)
+		text += ", held by " + firstNames(e.Holders, 10)
 	}
 	return text
 }
@@ -236,16 +236,16 @@ func verdictText(v rollout.Verdict, deployment string) string {
 	return text
 }
 
-func describe(same []Entry) string {
+func entryText(same []Entry) string {
 	e := same[0]
 	switch e.Kind {
 	case Arrival:
 		return textlist.Name(e.Note)
 	case Bracket:
 		if e.Note != "" {
-			return describeEvent(e) + ", " + textlist.Name(e.Note)
+			return eventText(e) + ", " + textlist.Name(e.Note)
 		}
-		return describeEvent(e)
+		return eventText(e)
 	case Found:
 		text := fmt.Sprintf("%s: %s %s is %s", e.Resource, e.Deployment, e.Version, e.Status)
 		if e.Attempt > 1 {
@@ -273,7 +273,7 @@ func describe(same []Entry) string {
 	case Verify:
 		return fmt.Sprintf("%s: verification of %s %s: %s", e.Resource, e.Deployment, e.Version, e.Status)
 	case Wait:
-		return fmt.Sprintf("%s: %s", whom(same), waitText(e))
+		return fmt.Sprintf("%s: %s", targetsText(same), waitText(e))
 	case Stuck:
 		if e.Note != "" {
 			return fmt.Sprintf("%s: stuck, its slot in %s sees no progress", e.Resource, poolName(e.Note))
@@ -283,8 +283,9 @@ func describe(same []Entry) string {
 	return textlist.Name(e.Kind)
 }
 
-// whom names the targets of several waits: resources with the same deployments are listed together.
-func whom(waits []Entry) string {
+// targetsText names the targets of several waits: resources with the same deployments are listed
+// together.
+func targetsText(waits []Entry) string {
 	var resources []string
 	of := map[string][]string{}
 	for _, e := range waits {
@@ -304,12 +305,12 @@ func whom(waits []Entry) string {
 			same = append(same, r)
 			return true
 		})
-		parts = append(parts, fmt.Sprintf("%s: %s", named(same, 10), what))
+		parts = append(parts, fmt.Sprintf("%s: %s", firstNames(same, 10), what))
 	}
 	return strings.Join(parts, "; ")
 }
 
-func describeEvent(e Entry) string {
+func eventText(e Entry) string {
 	group := groupName(e.Group)
 	switch e.Event {
 	case bracket.GroupClosed:

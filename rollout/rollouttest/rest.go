@@ -15,8 +15,8 @@ const stuckWithin = 31 * 24 * time.Hour
 // host: windows open and close for ever, for targets that also wait for an event that does not
 // come. A target with a blocker that time does not open never starts by time alone, and of the
 // other blockers only windows come again.
-func (r *running) atRest(plan *rollout.Plan) bool {
-	if plan.Waiting.Len() == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.stirred) < stuckWithin {
+func (r *worldRun) atRest(plan *rollout.Plan) bool {
+	if plan.Waiting.Len() == 0 || len(r.arrivals)+len(r.ends) > 0 || r.holds(plan) && plan.Now.Sub(r.lastEvent) < stuckWithin {
 		return false
 	}
 	for i := range r.fleet.Targets {
@@ -35,7 +35,7 @@ func (r *running) atRest(plan *rollout.Plan) bool {
 
 // lapse returns the first instant at which a world at rest starts something because an override
 // expires, zero if there is none: a version that an override kept is then taken back.
-func (r *running) lapse(snapshot rollout.Snapshot, plan *rollout.Plan) time.Time {
+func (r *worldRun) lapse(snapshot rollout.Snapshot, plan *rollout.Plan) time.Time {
 	snapshot.State = plan.State
 	var ends []time.Time
 	for _, o := range snapshot.Overrides {
@@ -54,7 +54,7 @@ func (r *running) lapse(snapshot rollout.Snapshot, plan *rollout.Plan) time.Time
 
 // holds reports whether there is a slot held, an open execution, a collecting group or a running
 // job: all of these may change by time alone while no target waits for it.
-func (r *running) holds(plan *rollout.Plan) bool {
+func (r *worldRun) holds(plan *rollout.Plan) bool {
 	for _, record := range plan.State.Pools {
 		if len(record.Leases) > 0 {
 			return true

@@ -24,18 +24,18 @@ const maxAttempts = 1000
 // about, likewise.
 const maxReactions = 1000
 
-func (r *running) run(ctx context.Context) error {
+func (r *worldRun) run(ctx context.Context) error {
 	for range maxSteps {
-		if over, err := r.turn(ctx); over || err != nil {
+		if over, err := r.planOnce(ctx); over || err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
 }
 
-// turn lets happen what is due, plans, and starts what the plan starts. If nothing starts, time goes
-// by. over reports whether the world is at rest, or at its end.
-func (r *running) turn(ctx context.Context) (over bool, err error) {
+// planOnce lets happen what is due, plans, and starts what the plan starts. If nothing starts, time
+// goes by. over reports whether the world is at rest, or at its end.
+func (r *worldRun) planOnce(ctx context.Context) (over bool, err error) {
 	now := r.clock.Now()
 	if err := ctx.Err(); err != nil {
 		return false, fmt.Errorf("rollouttest: stopped at %s: %w", now.Format(time.RFC3339Nano), err)
@@ -52,37 +52,37 @@ func (r *running) turn(ctx context.Context) (over bool, err error) {
 	if err := r.check(snapshot, plan); err != nil {
 		return false, err
 	}
-	if err := r.request(&plan); err != nil {
+	if err := r.requestApprovals(&plan); err != nil {
 		return false, err
 	}
 	if err := r.operate(&plan); err != nil {
 		return false, err
 	}
 	if r.next = plan.NextAfter(plan.Start); len(plan.Start) == 0 {
-		return r.rest(snapshot, plan, now)
+		return r.passTime(snapshot, plan, now)
 	}
 	if err := r.dispatch(&plan, now); err != nil {
 		return false, err
 	}
 	r.fresh = !r.next.Equal(now.Add(1)) // otherwise the plan knows that others may start by now, as NextAfter says
-	if at := r.look(r.wake(r.next)); r.brief && r.fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) && !at.After(lastInstant()) {
+	if at := r.nextLook(r.wake(r.next)); r.brief && r.fresh && len(r.ends) > 0 && (r.End.IsZero() || !at.After(r.End)) && !at.After(lastInstant()) {
 		r.clock.Set(at.UTC()) // another plan at this instant would only say who waits
 	}
 	return false, nil
 }
 
-// rest lets time go by after a plan that starts nothing.
-func (r *running) rest(snapshot rollout.Snapshot, plan rollout.Plan, now time.Time) (over bool, err error) {
-	r.inFlight(&plan) // of what was at work before anything started, or is by a change
-	r.settled(&plan)
-	r.inOrder(r.seen)
-	if err := r.react(snapshot, plan, r.seen); err != nil {
+// passTime lets time go by after a plan that starts nothing.
+func (r *worldRun) passTime(snapshot rollout.Snapshot, plan rollout.Plan, now time.Time) (over bool, err error) {
+	r.countInFlight(&plan) // of what was at work before anything started, or is by a change
+	r.recordWaits(&plan)
+	r.sortEntries(r.entriesBefore)
+	if err := r.react(snapshot, plan, r.entriesBefore); err != nil {
 		return false, err
 	}
-	r.seen = len(r.timeline.Entries)
+	r.entriesBefore = len(r.timeline.Entries)
 	wake := r.wake(plan.Next)
 	if !r.Trust && !wake.Equal(now) { // else somebody answers at once
-		if err := r.quiet(snapshot, plan, wake); err != nil {
+		if err := r.checkQuiet(snapshot, plan, wake); err != nil {
 			return false, err
 		}
 	}
@@ -92,7 +92,7 @@ func (r *running) rest(snapshot rollout.Snapshot, plan rollout.Plan, now time.Ti
 	if wake.IsZero() {
 		return true, nil
 	}
-	if wake = r.look(wake); !r.End.IsZero() && wake.After(r.End) {
+	if wake = r.nextLook(wake); !r.End.IsZero() && wake.After(r.End) {
 		r.happen(r.End) // what a host that polls would have seen at its next look
 		r.timeline.CutOff = true
 		return true, nil
@@ -107,7 +107,7 @@ func (r *running) rest(snapshot rollout.Snapshot, plan rollout.Plan, now time.Ti
 }
 
 // react lets people do something about what the timeline has gained from an entry on.
-func (r *running) react(snapshot rollout.Snapshot, plan rollout.Plan, from int) error {
+func (r *worldRun) react(snapshot rollout.Snapshot, plan rollout.Plan, from int) error {
 	if r.React == nil || from == len(r.timeline.Entries) {
 		return nil
 	}
@@ -121,24 +121,25 @@ func (r *running) react(snapshot rollout.Snapshot, plan rollout.Plan, from int) 
 		if change.At.Before(plan.Now) {
 			change.At = plan.Now
 		}
-		r.answered(change)
+		r.insertArrival(change)
 	}
-	return r.endless(news, len(changes) > 0, plan.Now)
+	return r.checkReactions(news, len(changes) > 0, plan.Now)
 }
 
-// endless returns an error if World.React goes on returning changes although nothing comes of them.
-func (r *running) endless(news []Entry, reacts bool, now time.Time) error {
+// checkReactions returns an error if World.React goes on returning changes although nothing comes
+// of them.
+func (r *worldRun) checkReactions(news []Entry, reacts bool, now time.Time) error {
 	if !reacts || slices.ContainsFunc(news, func(e Entry) bool { return e.Kind != Arrival && e.Kind != Wait }) {
-		r.idle = nil
+		r.reactions = nil
 	}
 	if !reacts {
 		return nil
 	}
-	if r.idle = append(r.idle, now); len(r.idle) <= maxReactions {
+	if r.reactions = append(r.reactions, now); len(r.reactions) <= maxReactions {
 		return nil
 	}
-	first := r.idle[0]
-	r.idle = r.idle[1:]
+	first := r.reactions[0]
+	r.reactions = r.reactions[1:]
 	switch {
 	case first.Equal(now):
 		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time at %s, and no job starts or ends: the clock stands still, so no World.End ever comes: let people take time", maxReactions+1, now.Format(time.RFC3339Nano))
@@ -148,8 +149,8 @@ func (r *running) endless(news []Entry, reacts bool, now time.Time) error {
 	return nil
 }
 
-// look returns when the host looks first, if there is something to see from an instant on.
-func (r *running) look(from time.Time) time.Time {
+// nextLook returns when the host looks first, if there is something to see from an instant on.
+func (r *worldRun) nextLook(from time.Time) time.Time {
 	if r.Every == 0 {
 		return from
 	}
@@ -158,7 +159,7 @@ func (r *running) look(from time.Time) time.Time {
 }
 
 // wake returns the earliest instant at which anything can happen, zero if nothing ever will.
-func (r *running) wake(next time.Time) time.Time {
+func (r *worldRun) wake(next time.Time) time.Time {
 	earlier := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
 			next = at
@@ -176,7 +177,7 @@ func (r *running) wake(next time.Time) time.Time {
 // happen lets everything happen that is due, by time: of one instant, jobs and their checks end, then
 // things arrive. It reports whether any ended: jobs may end at the instant of their start, while
 // nothing arrives twice.
-func (r *running) happen(now time.Time) (ended bool) {
+func (r *worldRun) happen(now time.Time) (ended bool) {
 	changed := false // since the targets were indexed
 	var at time.Time // when
 	for {
@@ -187,7 +188,7 @@ func (r *running) happen(now time.Time) (ended bool) {
 			arrives = !ends
 		}
 		if changed && !(arrives && r.arrivals[0].At.Equal(at)) {
-			r.index()
+			r.indexTargets()
 			r.endedBy(at)
 			changed = false
 		}
@@ -213,8 +214,8 @@ func (r *running) happen(now time.Time) (ended bool) {
 
 // endedBy notes which jobs, or checks of jobs, the changes of an instant have ended, and which are
 // not reported any more, because their target has left or lists them no longer.
-func (r *running) endedBy(at time.Time) {
-	if len(r.open) == 0 {
+func (r *worldRun) endedBy(at time.Time) {
+	if len(r.unfinished) == 0 {
 		return
 	}
 	listed := map[string]bool{}
@@ -223,22 +224,22 @@ func (r *running) endedBy(at time.Time) {
 		for k := range t.Jobs {
 			job := &t.Jobs[k]
 			key := keyOf(t.TargetID, job)
-			if !r.open[key] {
+			if !r.unfinished[key] {
 				continue
 			}
 			if listed[key] = true; unfinished(job) {
 				continue
 			}
-			r.overAt[key] = at
+			r.endedAt[key] = at
 			if r.timeline.Finish = at.UTC(); at.Before(r.Start) {
 				r.timeline.Finish = r.Start // as that of a job whose time was over before
 			}
-			r.leave(key)
+			r.removeUnfinished(key)
 		}
 	}
-	for key := range r.open {
+	for key := range r.unfinished {
 		if !listed[key] {
-			r.leave(key)
+			r.removeUnfinished(key)
 		}
 	}
 }
@@ -253,7 +254,7 @@ type ending struct {
 	verified bool // the checks end
 }
 
-func (r *running) end(e ending) {
+func (r *worldRun) end(e ending) {
 	i, known := r.targets[e.target]
 	if !known {
 		return // the target left, and its job is not reported any more
@@ -284,12 +285,12 @@ func (r *running) end(e ending) {
 	r.ended(*job, e)
 	if e.outcome.decides() {
 		e.at, e.verified = e.at.Add(e.outcome.VerifiedAfter), true
-		r.await(e)
+		r.insertEnding(e)
 	}
 }
 
-// await puts an ending behind those of the same instant, unless no plan will ever see it.
-func (r *running) await(e ending) {
+// insertEnding puts an ending behind those of the same instant, unless no plan will ever see it.
+func (r *worldRun) insertEnding(e ending) {
 	if e.at.After(lastInstant()) {
 		return
 	}
@@ -306,7 +307,7 @@ func insertBehind[T any](list []T, one T, at func(T) time.Time) []T {
 func lastInstant() time.Time { return time.Unix(0, math.MaxInt64) }
 
 // dispatch creates the jobs of the plan, if they do not exist yet, and decides how they will end.
-func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
+func (r *worldRun) dispatch(plan *rollout.Plan, now time.Time) error {
 	for _, start := range plan.Start {
 		if _, known := r.dispatched[start.Run]; known {
 			continue // create-if-absent; a check has reported it already
@@ -338,7 +339,7 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 		}
 		job := rollout.Job{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: now}
 		if outcome.Status.Terminal() {
-			r.await(ending{at: now.Add(outcome.After), target: start.TargetID, run: start.Run, created: now, outcome: outcome})
+			r.insertEnding(ending{at: now.Add(outcome.After), target: start.TargetID, run: start.Run, created: now, outcome: outcome})
 		} else {
 			job.Status = outcome.Status
 		}
@@ -346,6 +347,6 @@ func (r *running) dispatch(plan *rollout.Plan, now time.Time) error {
 		r.started(plan, start, attempt, now)
 		r.drainedBefore(plan, start)
 	}
-	r.inFlight(plan)
+	r.countInFlight(plan)
 	return nil
 }

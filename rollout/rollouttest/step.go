@@ -34,7 +34,7 @@ type Step struct {
 	// checked.
 	Lagging bool
 
-	found *index // what the checks look up; nil until the first one does
+	index *index // what the checks look up; nil until the first one does
 }
 
 // index finds what a snapshot and a plan hold.
@@ -69,17 +69,17 @@ func places(targets []rollout.Target) map[rollout.TargetID]int {
 	return places
 }
 
-// look returns the index, which is made once for all checks of a step.
-func (s *Step) look() *index {
-	if s.found == nil {
-		s.found = newIndex(&s.Plan, places(s.Snapshot.Targets))
+// indexed returns the index, which is made once for all checks of a step.
+func (s *Step) indexed() *index {
+	if s.index == nil {
+		s.index = newIndex(&s.Plan, places(s.Snapshot.Targets))
 	}
-	return s.found
+	return s.index
 }
 
 // Check returns every broken invariant as a joined list of [*Violation], or nil.
 func (s Step) Check() error {
-	s.look()
+	s.indexed()
 	var broken []error
 	for _, invariant := range Invariants() {
 		if err := invariant.Check(s); err != nil {
@@ -91,7 +91,7 @@ func (s Step) Check() error {
 
 // target returns a target of the snapshot, or nil.
 func (s *Step) target(id rollout.TargetID) *rollout.Target {
-	k, known := s.look().targets[id]
+	k, known := s.indexed().targets[id]
 	if !known {
 		return nil
 	}
@@ -154,7 +154,7 @@ func compareJobs(a, b *rollout.Job) int {
 // execution returns the open execution that a start belongs to, or nil, and the closed group, or
 // nil.
 func (s *Step) execution(resource, group string) (*bracket.Execution, *bracket.Group) {
-	x := s.look()
+	x := s.indexed()
 	return x.executions[[2]string{resource, group}], x.groups[group]
 }
 

@@ -115,22 +115,22 @@ func (t Timeline) About(resource string) Timeline {
 
 // recorder writes the timeline.
 type recorder struct {
-	timeline Timeline
-	brief    bool                 // the waits are left out
-	waiting  []rollout.Waiting    // the waits recorded last, in the order of the plan
-	plan     rollout.Plan         // the last one after which nothing more started
-	overAt   map[string]time.Time // by keyOf: when the verification ended, or a change ended the job
-	seen     time.Time            // the last instant that was recorded in full
-	stirred  time.Time            // the latest instant of an entry that is no wait
-	running  []string
-	open     map[string]bool // by keyOf: the jobs that have not ended or are still being verified, those of the fleet too
-	stuck    map[rollout.Stuck]bool
-	roles    map[string]member          // of dispatched runs
-	drains   map[member]bool            // pre members that ran
-	upgrades map[member]map[string]bool // main members that ran → versions
-	pres     map[[2]string]int          // (group, resource) → pre members of the execution
-	drained  map[[2]string]int          // (group, resource) → those of them that had run before the start, and no main member had
-	begun    map[string][]beginning     // pool → who began in it within the period of its rate
+	timeline      Timeline
+	brief         bool                 // the waits are left out
+	waiting       []rollout.Waiting    // the waits recorded last, in the order of the plan
+	plan          rollout.Plan         // the last one after which nothing more started
+	endedAt       map[string]time.Time // by keyOf: when the verification ended, or a change ended the job
+	recordedUntil time.Time            // the last instant that was recorded in full
+	lastEvent     time.Time            // the latest instant of an entry that is no wait
+	running       []string
+	unfinished    map[string]bool // by keyOf: the jobs that have not ended or are still being verified, those of the fleet too
+	stuck         map[rollout.Stuck]bool
+	roles         map[string]member          // of dispatched runs
+	drains        map[member]bool            // pre members that ran
+	upgrades      map[member]map[string]bool // main members that ran → versions
+	pres          map[[2]string]int          // (group, resource) → pre members of the execution
+	drained       map[[2]string]int          // (group, resource) → those of them that had run before the start, and no main member had
+	begun         map[string][]beginning     // pool → who began in it within the period of its rate
 }
 
 // beginning is a resource that began in a pool with a rate.
@@ -146,9 +146,9 @@ type member struct {
 }
 
 func (r *recorder) begin(start time.Time) {
-	r.timeline.Start, r.stirred = start, start
-	r.overAt = map[string]time.Time{}
-	r.open = map[string]bool{}
+	r.timeline.Start, r.lastEvent = start, start
+	r.endedAt = map[string]time.Time{}
+	r.unfinished = map[string]bool{}
 	r.stuck = map[rollout.Stuck]bool{}
 	r.roles = map[string]member{}
 	r.drains = map[member]bool{}
@@ -160,8 +160,8 @@ func (r *recorder) begin(start time.Time) {
 
 func (r *recorder) entry(e Entry) {
 	r.timeline.Entries = append(r.timeline.Entries, e)
-	if e.Kind != Wait && e.At.After(r.stirred) {
-		r.stirred = e.At
+	if e.Kind != Wait && e.At.After(r.lastEvent) {
+		r.lastEvent = e.At
 	}
 }
 
@@ -170,7 +170,7 @@ func (r *recorder) entry(e Entry) {
 func (r *recorder) observe(plan *rollout.Plan) {
 	for _, e := range plan.Events {
 		entry := Entry{At: e.At, Kind: Bracket, Resource: e.Resource, Environment: e.Environment, Group: e.Group, Event: e.Kind, Status: string(e.Status), Into: e.Into}
-		if e.At.Before(r.seen) {
+		if e.At.Before(r.recordedUntil) {
 			entry.At, entry.Note = plan.Now, "as of "+e.At.UTC().Format("2006-01-02 15:04:05")
 		}
 		if e.Kind == bracket.GroupClosed {
@@ -214,9 +214,9 @@ func locksOf(plan *rollout.Plan, id string) (map[string]string, bool) {
 	return nil, false
 }
 
-// settled records the targets that wait once nothing more starts at an instant.
-func (r *recorder) settled(plan *rollout.Plan) {
-	r.seen, r.plan = plan.Now, *plan
+// recordWaits records the targets that wait once nothing more starts at an instant.
+func (r *recorder) recordWaits(plan *rollout.Plan) {
+	r.recordedUntil, r.plan = plan.Now, *plan
 	if r.brief {
 		return
 	}
@@ -226,7 +226,7 @@ func (r *recorder) settled(plan *rollout.Plan) {
 		for len(before) > 0 && compareTargets(before[0].TargetID, w.TargetID) < 0 {
 			before = before[1:]
 		}
-		if len(before) > 0 && before[0].TargetID == w.TargetID && saysAgain(w, &before[0]) {
+		if len(before) > 0 && before[0].TargetID == w.TargetID && readsSame(w, &before[0]) {
 			continue
 		}
 		r.entry(Entry{
@@ -237,10 +237,10 @@ func (r *recorder) settled(plan *rollout.Plan) {
 	r.waiting = waiting
 }
 
-// inOrder sorts the entries of a look at what has happened since the one before: a plan may find out
-// late what has become of a group or an execution, and the first one what was before the start. The
-// first of them is entry from.
-func (r *recorder) inOrder(from int) {
+// sortEntries sorts the entries of a look at what has happened since the one before: a plan may
+// find out late what has become of a group or an execution, and the first one what was before the
+// start. The first of them is entry from.
+func (r *recorder) sortEntries(from int) {
 	slices.SortStableFunc(r.timeline.Entries[from:], func(a, b Entry) int { return a.At.Compare(b.At) })
 }
 
@@ -255,9 +255,9 @@ func compareTargets(a, b rollout.TargetID) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Environment, b.Environment), strings.Compare(a.Deployment, b.Deployment))
 }
 
-// saysAgain reports whether a wait reads as before. Nearly always it is the same in every field,
+// readsSame reports whether a wait reads as before. Nearly always it is the same in every field,
 // and comparing these takes a fraction of the time of making the text.
-func saysAgain(w, before *rollout.Waiting) bool {
+func readsSame(w, before *rollout.Waiting) bool {
 	return sameWait(w, before) || w.Version == before.Version && blockersText(w.Blockers) == blockersText(before.Blockers)
 }
 
@@ -312,7 +312,7 @@ func (r *recorder) started(plan *rollout.Plan, start rollout.Start, attempt int,
 		r.began(claim, start.Resource, now)
 	}
 	r.running = append(r.running, start.Run)
-	r.open[start.Run] = true
+	r.unfinished[start.Run] = true
 	e := entryOf(start, m)
 	e.At, e.Kind, e.Attempt, e.Reason = now, Start, attempt, start.Reason
 	r.entry(e)
@@ -367,7 +367,7 @@ func (r *recorder) memberOf(plan *rollout.Plan, start rollout.Start) member {
 
 // drainedBefore notes, when the first main member of an execution starts, which of its drains are not
 // of this world: they serve that upgrade, unless another one had them before.
-func (r *running) drainedBefore(plan *rollout.Plan, start rollout.Start) {
+func (r *worldRun) drainedBefore(plan *rollout.Plan, start rollout.Start) {
 	key := [2]string{start.Group, start.Resource}
 	if _, known := r.drained[key]; known || r.roles[start.Run].role != bracket.Main {
 		return
@@ -394,26 +394,26 @@ func (r *running) drainedBefore(plan *rollout.Plan, start rollout.Start) {
 }
 
 func (r *recorder) ended(job rollout.Job, e ending) {
-	entry := r.over(End, job, e)
+	entry := r.endEntry(End, job, e)
 	entry.Status = string(job.Status)
 	if job.Verification == rollout.VerificationRunning {
 		entry.Note = "being verified"
 	} else {
-		r.leave(keyOf(e.target, &job))
+		r.removeUnfinished(keyOf(e.target, &job))
 	}
 	r.entry(entry)
 }
 
 func (r *recorder) verified(job rollout.Job, e ending) {
-	entry := r.over(Verify, job, e)
+	entry := r.endEntry(Verify, job, e)
 	entry.Status = string(job.Verification)
-	r.overAt[keyOf(e.target, &job)] = e.at
-	r.leave(keyOf(e.target, &job))
+	r.endedAt[keyOf(e.target, &job)] = e.at
+	r.removeUnfinished(keyOf(e.target, &job))
 	r.entry(entry)
 }
 
-// over returns an entry about the end of a job or of its verification.
-func (r *recorder) over(kind Kind, job rollout.Job, e ending) Entry {
+// endEntry returns an entry about the end of a job or of its verification.
+func (r *recorder) endEntry(kind Kind, job rollout.Job, e ending) Entry {
 	m := r.roles[job.Run]
 	r.timeline.Finish = e.at.UTC()
 	return Entry{
@@ -422,13 +422,14 @@ func (r *recorder) over(kind Kind, job rollout.Job, e ending) Entry {
 	}
 }
 
-func (r *recorder) leave(key string) {
-	delete(r.open, key)
+func (r *recorder) removeUnfinished(key string) {
+	delete(r.unfinished, key)
 	r.running = slices.DeleteFunc(r.running, func(run string) bool { return run == key })
 }
 
-// left returns the reasons for which targets wait that time alone does not open, ascending.
-func (r *recorder) left() []rollout.Reason {
+// lastingReasons returns the reasons for which targets wait that time alone does not open,
+// ascending.
+func (r *recorder) lastingReasons() []rollout.Reason {
 	reasons := map[rollout.Reason]bool{}
 	for w := range r.plan.Waiting.All() {
 		for _, reason := range lasting(w.Blockers) {
@@ -448,14 +449,14 @@ func lasting(blockers []rollout.Verdict) (reasons []rollout.Reason) {
 	return reasons
 }
 
-// inFlight counts the resources that are being disrupted after the starts of a plan.
-func (r *running) inFlight(plan *rollout.Plan) {
+// countInFlight counts the resources that are being disrupted after the starts of a plan.
+func (r *worldRun) countInFlight(plan *rollout.Plan) {
 	r.timeline.InFlight = max(r.timeline.InFlight, len(r.disrupted(plan)))
 }
 
 // disrupted returns the resources that are being disrupted after the starts of a plan, whatever the
 // pools: those with a job in progress or an open bracket execution.
-func (r *running) disrupted(plan *rollout.Plan) map[string]bool {
+func (r *worldRun) disrupted(plan *rollout.Plan) map[string]bool {
 	disrupted := map[string]bool{}
 	for _, record := range plan.State.Executions {
 		if record.Open != nil {

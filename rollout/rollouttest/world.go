@@ -148,10 +148,10 @@ func (w World) Run(ctx context.Context) (Timeline, error) {
 // play is Run, and returns the world as it is at the end. A brief timeline leaves out the waits,
 // which take as long as a plan. found is how jobs end that are in progress at the start; nil: as
 // World.Job says.
-func (w World) play(ctx context.Context, brief bool, found foundJob) (*running, error) {
+func (w World) play(ctx context.Context, brief bool, found foundJob) (*worldRun, error) {
 	r, err := w.begin()
 	if err != nil {
-		r = &running{}
+		r = &worldRun{}
 		r.timeline.CutOff = true
 		return r, fmt.Errorf("rollouttest: %w", err)
 	}
@@ -165,65 +165,48 @@ func (w World) play(ctx context.Context, brief bool, found foundJob) (*running, 
 		err = r.run(ctx)
 	}
 	r.timeline.CutOff = r.timeline.CutOff || err != nil
-	r.finish(r.found())
+	r.finish(r.unfinishedOfFleet())
 	return r, err
 }
 
-// running is a world in motion.
-type running struct {
+// worldRun is one run of a world.
+type worldRun struct {
 	World
 	clock    *clock.Fake
 	fleet    rollout.Snapshot // what exists by now
 	arrivals []Change         // what does not exist yet, by time
 	ends     []ending         // of jobs and of their checks, by time
 
-	fresh bool      // the last plan started all that could start by then, and neither has time gone by nor a job ended since
-	next  time.Time // NextAfter of the last plan
-	seen  int       // how many entries there were before time last went by
+	fresh         bool      // the last plan started all that could start by then, and neither has time gone by nor a job ended since
+	next          time.Time // NextAfter of the last plan
+	entriesBefore int       // how many entries there were before time last went by
 
 	requests      map[Goal]*requests // for approvals
 	mostApprovals int                // that a rule may want
-	halts         map[execution]*halted
-	exhausted     map[exhausted]*alone
+	halts         map[execution]*haltedExecution
+	exhausted     map[exhausted]*haltedVersion
 	foreseen      time.Time                // when the last arrives of what the Fleet and World.Changes hold
-	idle          []time.Time              // when World.React returned changes, since something else came about, maxReactions at most
+	reactions     []time.Time              // when World.React returned changes, since something else came about, maxReactions at most
 	targets       map[rollout.TargetID]int // in fleet.Targets
 	dispatched    map[string]rollout.Start
 	recorder
 }
 
-func (w World) begin() (*running, error) {
-	if w.Policies == nil {
-		return nil, errors.New("World.Policies is required: compile them with rollout.Compile")
+// begin returns a run that is at the start of the world.
+func (w World) begin() (*worldRun, error) {
+	if err := w.validate(); err != nil {
+		return nil, err
 	}
-	if len(w.Fleet.Active) > 0 {
-		return nil, errors.New("World.Fleet.Active must be empty: let changes make the resources unavailable instead")
-	}
-	if w.Every < 0 {
-		return nil, fmt.Errorf("World.Every, %s, must not be negative: zero looks whenever anything happens", w.Every)
-	}
-	if known(w.Fleet.State) && (!w.Pure || w.Plan != nil) {
-		return nil, errors.New("World.Fleet.State needs Pure: a planner has its state in World.Store, and World.Plan has its own")
-	}
-	if instant.Unset(w.Start) {
-		w.Start = time.Time{}
-		for _, v := range w.Fleet.Versions {
-			if !instant.Unset(v.CreatedAt) && (w.Start.IsZero() || v.CreatedAt.Before(w.Start)) {
-				w.Start = v.CreatedAt
-			}
-		}
-	}
-	if w.Start.IsZero() {
+	if w.Start = w.start(); w.Start.IsZero() {
 		return nil, errors.New("World.Start is required: the fleet has no version whose creation could be the start")
 	}
-	w.Start = w.Start.UTC()
 	if instant.Unset(w.End) {
 		w.End = time.Time{}
 	}
 	if !w.End.IsZero() && w.End.Before(w.Start) {
 		return nil, fmt.Errorf("World.End, %s, lies before its start, %s", w.End.UTC().Format(time.RFC3339), w.Start.Format(time.RFC3339))
 	}
-	r := &running{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, halts: map[execution]*halted{}, exhausted: map[exhausted]*alone{}, dispatched: map[string]rollout.Start{}}
+	r := &worldRun{World: w, clock: clock.NewFake(w.Start), requests: map[Goal]*requests{}, halts: map[execution]*haltedExecution{}, exhausted: map[exhausted]*haltedVersion{}, dispatched: map[string]rollout.Start{}}
 	if r.mostApprovals = mostApprovals(w.Policies.Policies()); w.Plan != nil {
 		r.mostApprovals = math.MaxInt // under policies of its own
 	}
@@ -239,33 +222,68 @@ func (w World) begin() (*running, error) {
 	switch {
 	case r.Plan != nil:
 	case r.Pure:
-		state := w.Fleet.State
-		r.Plan = func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
-			s.State = state
-			plan, err := r.Policies.Plan(s, now)
-			if err == nil {
-				plan.State, err = plan.Commit(plan.Start, now)
-				state = plan.State
-			}
-			return plan, err
-		}
+		r.Plan = r.purePlan()
 	default:
-		if r.Store == nil {
-			r.Store = &bracket.MemoryStore{}
-		}
-		planner := &rollout.Planner{Policies: r.Policies, Store: r.Store, Clock: r.clock}
-		r.Plan = func(ctx context.Context, s rollout.Snapshot, _ time.Time) (rollout.Plan, error) {
-			return planner.Plan(ctx, s)
-		}
+		r.Plan = r.plannerPlan()
 	}
 	r.recorder.begin(w.Start)
-	r.index()
+	r.indexTargets()
 	return r, nil
 }
 
-// known reports whether a state holds anything.
-func known(s rollout.State) bool {
-	return len(s.Brackets)+len(s.Executions)+len(s.Rollouts)+len(s.Pools) > 0
+// validate says what is wrong with a world whatever its Start and End are.
+func (w *World) validate() error {
+	switch {
+	case w.Policies == nil:
+		return errors.New("World.Policies is required: compile them with rollout.Compile")
+	case len(w.Fleet.Active) > 0:
+		return errors.New("World.Fleet.Active must be empty: let changes make the resources unavailable instead")
+	case w.Every < 0:
+		return fmt.Errorf("World.Every, %s, must not be negative: zero looks whenever anything happens", w.Every)
+	case !w.Fleet.State.IsZero() && (!w.Pure || w.Plan != nil):
+		return errors.New("World.Fleet.State needs Pure: a planner has its state in World.Store, and World.Plan has its own")
+	}
+	return nil
 }
 
-func (r *running) index() { r.targets = places(r.fleet.Targets) }
+// start returns Start or, if it is not set, when the oldest version was created; zero if there is
+// none.
+func (w *World) start() time.Time {
+	if !instant.Unset(w.Start) {
+		return w.Start.UTC()
+	}
+	var oldest time.Time
+	for _, v := range w.Fleet.Versions {
+		if !instant.Unset(v.CreatedAt) && (oldest.IsZero() || v.CreatedAt.Before(oldest)) {
+			oldest = v.CreatedAt
+		}
+	}
+	return oldest.UTC()
+}
+
+// purePlan returns a function for World.Plan that keeps the state as a value.
+func (w *World) purePlan() func(context.Context, rollout.Snapshot, time.Time) (rollout.Plan, error) {
+	state := w.Fleet.State
+	return func(_ context.Context, s rollout.Snapshot, now time.Time) (rollout.Plan, error) {
+		s.State = state
+		plan, err := w.Policies.Plan(s, now)
+		if err == nil {
+			plan.State, err = plan.Commit(plan.Start, now)
+			state = plan.State
+		}
+		return plan, err
+	}
+}
+
+// plannerPlan returns a function for World.Plan that keeps the state in World.Store.
+func (r *worldRun) plannerPlan() func(context.Context, rollout.Snapshot, time.Time) (rollout.Plan, error) {
+	if r.Store == nil {
+		r.Store = &bracket.MemoryStore{}
+	}
+	planner := &rollout.Planner{Policies: r.Policies, Store: r.Store, Clock: r.clock}
+	return func(ctx context.Context, s rollout.Snapshot, _ time.Time) (rollout.Plan, error) {
+		return planner.Plan(ctx, s)
+	}
+}
+
+func (r *worldRun) indexTargets() { r.targets = places(r.fleet.Targets) }
