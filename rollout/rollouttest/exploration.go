@@ -274,29 +274,6 @@ func (e Exploration) together(trials []*Consequence) string {
 	return text
 }
 
-// ends says when the latest of the trials was done, and how many never were, and why.
-func (p Prediction) ends() string {
-	var parts []string
-	var latest time.Time
-	for _, trial := range p.Trials {
-		if trial.Done && trial.Finish.After(latest) {
-			latest = trial.Finish
-		}
-	}
-	halted := p.halted()
-	if halted < len(p.Trials) {
-		parts = append(parts, "done at "+p.instant(latest))
-	}
-	if halted > 0 {
-		text := p.undone()
-		if halted < len(p.Trials) {
-			text += " in " + textlist.Counted(halted, "trial")
-		}
-		parts = append(parts, text+p.why())
-	}
-	return strings.Join(parts, "; ")
-}
-
 func between(least, most int, what string) string {
 	if least == most {
 		return textlist.Counted(most, what)

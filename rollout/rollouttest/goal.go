@@ -141,6 +141,30 @@ func (r *worldRun) progress() []Progress {
 	for w := range r.plan.Waiting.All() {
 		waits[w.TargetID] = w
 	}
+	byPair := r.goals(waits)
+	for i := range r.fleet.Targets {
+		if t := &r.fleet.Targets[i]; !gone[t.Resource] {
+			w, waiting := waits[t.TargetID]
+			r.count(t, &w, waiting, byPair[pairOf(t.TargetID)])
+		}
+	}
+	var list []Progress
+	for _, own := range byPair {
+		for _, g := range own {
+			if g.Got+g.Left > 0 {
+				slices.Sort(g.Reasons)
+				g.Reasons = slices.Compact(g.Reasons)
+				list = append(list, *g)
+			}
+		}
+	}
+	r.sortProgress(list)
+	return list
+}
+
+// goals returns every goal that a target has had since the start, by what it is about on each target
+// and by version, without anything counted yet.
+func (r *worldRun) goals(waits map[rollout.TargetID]rollout.Waiting) map[pair]map[string]*Progress {
 	byPair := map[pair]map[string]*Progress{} // by version
 	for i := range r.fleet.Targets {
 		t := &r.fleet.Targets[i]
@@ -162,22 +186,10 @@ func (r *worldRun) progress() []Progress {
 			}
 		}
 	}
-	for i := range r.fleet.Targets {
-		if t := &r.fleet.Targets[i]; !gone[t.Resource] {
-			w, waiting := waits[t.TargetID]
-			r.count(t, &w, waiting, byPair[pairOf(t.TargetID)])
-		}
-	}
-	var list []Progress
-	for _, own := range byPair {
-		for _, g := range own {
-			if g.Got+g.Left > 0 {
-				slices.Sort(g.Reasons)
-				g.Reasons = slices.Compact(g.Reasons)
-				list = append(list, *g)
-			}
-		}
-	}
+	return byPair
+}
+
+func (r *worldRun) sortProgress(list []Progress) {
 	created := map[[2]string]time.Time{}
 	for _, v := range r.fleet.Versions {
 		created[[2]string{v.Deployment, v.ID}] = v.CreatedAt
@@ -187,7 +199,6 @@ func (r *worldRun) progress() []Progress {
 		return cmp.Or(strings.Compare(x.Environment, y.Environment), strings.Compare(x.Deployment, y.Deployment),
 			created[[2]string{x.Deployment, x.Version}].Compare(created[[2]string{y.Deployment, y.Version}]), strings.Compare(x.Version, y.Version))
 	})
-	return list
 }
 
 // count adds what became of each version on one target.
