@@ -171,7 +171,7 @@ func (w *work) circle(first int32, s *starting) *CycleError {
 		return s.needs[d][slices.IndexFunc(s.needs[d], func(p *precondition) bool { return !p.met })]
 	}
 	cycle := &CycleError{}
-	for _, d := range ringFrom(first, map[int32]bool{}, func(d int32) int32 {
+	for _, d := range circleFrom(first, map[int32]bool{}, func(d int32) int32 {
 		providers := unmet(d).providers
 		return providers[slices.IndexFunc(providers, func(p int32) bool { return !s.can[p] })] // preconditionsOf leaves out the deployment itself
 	}) {
@@ -182,9 +182,9 @@ func (w *work) circle(first int32, s *starting) *CycleError {
 	return cycle
 }
 
-// ringFrom goes from one place to the next until it comes to one that was visited. If that is on its
-// way, it returns the ring that begins there; else nothing, because an earlier way led there.
-func ringFrom[T comparable](at T, visited map[T]bool, next func(T) T) []T {
+// circleFrom goes from one place to the next until it comes to one that was visited. If that is on
+// its way, it returns the ring that begins there; else nothing, because an earlier way led there.
+func circleFrom[T comparable](at T, visited map[T]bool, next func(T) T) []T {
 	var path []T
 	for !visited[at] {
 		visited[at] = true

@@ -128,16 +128,16 @@ func (s *PolicySet) Lint(snapshot Snapshot, now time.Time, horizon time.Duration
 	}
 	w.openPools()
 	l := &lint{w: w, horizon: horizon, until: addTime(now, horizon), options: options, missed: missed}
-	l.survey()
-	if err := l.frame(); err != nil {
+	l.classifyTargets()
+	if err := l.findBrackets(); err != nil {
 		return nil, err
 	}
 	for _, look := range []func(){
 		l.lookAtWindows, l.lookAtCurves, l.lookAtClocks,
 		l.lookAtPools, l.lookAtOverlaps,
-		l.lookAtCycles, l.lookAtDependencies, l.lookAtVersions, l.lookAtProgressions, l.lookAtApprovals, l.lookAtCooldowns,
+		l.lookAtCycles, l.lookAtDependencies, l.lookAtVersionDependencies, l.lookAtProgressions, l.lookAtApprovals, l.lookAtCooldowns,
 		l.lookAtBrackets, l.lookAtFailures,
-		l.lookAtHeld, l.lookAtSelected, l.lookAtSelectors, l.lookAtKeys, l.lookAtTargetSelectors, l.lookAtNames, l.lookAtState,
+		l.lookAtFailingSelectors, l.lookAtFailingVersionSelectors, l.lookAtSelectors, l.lookAtKeys, l.lookAtTargetSelectors, l.lookAtDerived, l.lookAtState,
 	} {
 		look()
 	}
@@ -159,81 +159,32 @@ type lint struct {
 	until   time.Time // the first instant that is not looked at
 	options LintOptions
 
-	reach     map[*compiledPolicy]reach
-	kinds     []kind
-	kindsOf   [][]int32                   // per pair: indices in kinds
-	under     map[*compiledPolicy][]int32 // indices in kinds of those that a policy governs
-	frames    []*frame                    // by policy and environment; only those with members
-	framesOf  map[*compiledRule][]*frame  // the same by their rules
-	frameOf   []*frame                    // per target; nil: it is no member
-	usersOf   []*frame                    // per pool, see users; nil: not asked for yet
-	circular  map[int32]bool              // environments whose dependencies Plan refuses
-	medians   map[int32]estimate
-	keys      map[string]map[string]bool // variable → keys that some entity has
-	satisfied map[viewQuestion]bool      // answers of satisfiable
-	proofs    map[questionKey]proof      // of progressions that ask for as much
-	verified  map[int32]bool             // per pair, of those asked for: jobs of it are verified
-	missed    map[string][]string        // policy → the keys that its selector missed, as its matcher names them
+	policyReach   map[*compiledPolicy]reach
+	classes       []targetClass
+	classesOf     [][]int32                        // per pair: indices in classes
+	under         map[*compiledPolicy][]int32      // indices in classes of those that a policy governs
+	brackets      []*lintBracket                   // by policy and environment; only those with members
+	bracketsOf    map[*compiledRule][]*lintBracket // the same by their rules
+	bracketOf     []*lintBracket                   // per target; nil: it is no member
+	usersOf       []*lintBracket                   // per pool, see poolUsers; nil: not asked for yet
+	circular      map[int32]bool                   // environments whose dependencies Plan refuses
+	medians       map[int32]estimate
+	keys          map[string]map[string]bool // variable → keys that some entity has
+	satisfied     map[viewQuestion]bool      // answers of ruleSatisfiable
+	proofs        map[questionKey]proof      // of progressions that ask for as much
+	verifiedPairs map[int32]bool             // per pair, of those asked for: jobs of it are verified
+	missed        map[string][]string        // policy → the keys that its selector missed, as its matcher names them
 
 	findings  []Finding
 	concerned []reach // per finding
 	index     map[findingKey]int
 }
 
-// reach is how many targets something concerns, and the first of them.
-type reach struct {
-	targets int
-	first   int32 // none if there are none
-}
-
-// reachOf returns the reach of targets, in order, of which there is at least one.
-func reachOf(targets []int32) reach { return reach{len(targets), targets[0]} }
-
-func (r reach) some() bool { return r.targets > 0 }
-
-// add counts one more target, and reports whether it is now the first.
-func (r *reach) add(i int32) (first bool) {
-	if first = !r.some() || i < r.first; first {
-		r.first = i
-	}
-	r.targets++
-	return first
-}
-
-func (r *reach) merge(other reach) {
-	if other.some() && (!r.some() || other.first < r.first) {
-		r.first = other.first
-	}
-	r.targets += other.targets
-}
-
-// reaches holds the reach of each of several things.
-type reaches[K comparable] struct {
-	keys []K // in the order in which they were found
-	of   map[K]*reach
-}
-
-func (r *reaches[K]) at(key K) *reach {
-	own := r.of[key]
-	if own == nil {
-		own = &reach{}
-		r.keys = append(r.keys, key)
-		put(&r.of, key, own)
-	}
-	return own
-}
-
-// kind is the targets of a (deployment, environment) with the same view, of which there is at least
-// one.
-type kind struct {
+// targetClass is the targets of a (deployment, environment) with the same view: the same rules
+// govern them. There is at least one.
+type targetClass struct {
 	pair, view int32
 	targets    []int32
-}
-
-// estimate is a duration, if it is known.
-type estimate struct {
-	duration time.Duration
-	known    bool
 }
 
 type findingKey struct {
@@ -242,45 +193,45 @@ type findingKey struct {
 	policy, rule, path, about string
 }
 
-// survey counts the targets of each kind, and those that each policy governs.
-func (l *lint) survey() {
+// classifyTargets divides the targets into classes, and counts those that each policy governs.
+func (l *lint) classifyTargets() {
 	w := l.w
-	l.reach = map[*compiledPolicy]reach{}
-	l.kindsOf = make([][]int32, len(w.pairs))
-	byView := map[int32]int32{} // of one pair: indices in kinds
+	l.policyReach = map[*compiledPolicy]reach{}
+	l.classesOf = make([][]int32, len(w.pairs))
+	byView := map[int32]int32{} // of one pair: indices in classes
 	for p := range w.pairs {
 		clear(byView)
 		for _, i := range w.pairs[p].targets {
 			k, known := byView[w.view[i]]
 			if !known {
-				k = int32(len(l.kinds))
+				k = int32(len(l.classes))
 				byView[w.view[i]] = k
-				l.kindsOf[p] = append(l.kindsOf[p], k)
-				l.kinds = append(l.kinds, kind{pair: int32(p), view: w.view[i]})
+				l.classesOf[p] = append(l.classesOf[p], k)
+				l.classes = append(l.classes, targetClass{pair: int32(p), view: w.view[i]})
 			}
-			l.kinds[k].targets = append(l.kinds[k].targets, i)
+			l.classes[k].targets = append(l.classes[k].targets, i)
 		}
 	}
 	l.under = map[*compiledPolicy][]int32{}
-	for n, k := range l.kinds {
-		for _, p := range w.views.list[k.view].policies {
-			own := l.reach[p]
-			own.merge(reachOf(k.targets))
-			l.reach[p] = own
+	for n, c := range l.classes {
+		for _, p := range w.views.list[c.view].policies {
+			own := l.policyReach[p]
+			own.merge(reachOf(c.targets))
+			l.policyReach[p] = own
 			l.under[p] = append(l.under[p], int32(n))
 		}
 	}
 }
 
-// governed yields the kinds of targets that a rule governs or, if rule is nil, all.
-func (l *lint) governed(rule *compiledRule) iter.Seq[kind] {
-	return func(yield func(kind) bool) {
+// governed yields the classes of targets that a rule governs or, if rule is nil, all.
+func (l *lint) governed(rule *compiledRule) iter.Seq[targetClass] {
+	return func(yield func(targetClass) bool) {
 		if rule == nil {
-			slices.Values(l.kinds)(yield)
+			slices.Values(l.classes)(yield)
 			return
 		}
 		for _, n := range l.under[rule.policy] {
-			if !yield(l.kinds[n]) {
+			if !yield(l.classes[n]) {
 				return
 			}
 		}
@@ -293,10 +244,10 @@ func (l *lint) governedPairs(rule *compiledRule) iter.Seq2[int32, []int32] {
 	return func(yield func(int32, []int32) bool) {
 		kinds := l.under[rule.policy]
 		for len(kinds) > 0 {
-			first, n := &l.kinds[kinds[0]], 1
+			first, n := &l.classes[kinds[0]], 1
 			targets := slices.Clip(first.targets)
-			for ; n < len(kinds) && l.kinds[kinds[n]].pair == first.pair; n++ {
-				targets = append(targets, l.kinds[kinds[n]].targets...)
+			for ; n < len(kinds) && l.classes[kinds[n]].pair == first.pair; n++ {
+				targets = append(targets, l.classes[kinds[n]].targets...)
 			}
 			if !yield(first.pair, targets) {
 				return
@@ -339,48 +290,4 @@ func neverOr(concerns reach) Severity {
 		return SeverityWarning
 	}
 	return SeverityError
-}
-
-// duration is how long a job of a deployment takes.
-func (l *lint) duration(d int32) estimate {
-	if given, ok := l.options.Durations[l.w.deployments[d].ID]; ok {
-		return estimate{given, true}
-	}
-	if median, ok := l.medians[d]; ok {
-		return median
-	}
-	var all []time.Duration
-	for e := range l.w.environments {
-		for _, i := range l.w.targetsIn(int32(e), d) {
-			for _, job := range l.w.targets[i].Jobs {
-				if job.Status == JobSuccessful && !job.CompletedAt.Before(job.CreatedAt) { // else its end is missing, or impossible
-					all = append(all, job.CompletedAt.Sub(job.CreatedAt))
-				}
-			}
-		}
-	}
-	own := estimate{median(all), len(all) > 0}
-	put(&l.medians, d, own)
-	return own
-}
-
-// median returns the middle one, and of two in the middle the greater one; 0 if there is none. It
-// reorders the slice.
-func median(list []time.Duration) time.Duration {
-	if len(list) == 0 {
-		return 0
-	}
-	slices.Sort(list)
-	return list[len(list)/2]
-}
-
-// cadence returns the usual time between releases, which is known if there were at least three.
-func cadence(instants []time.Time) estimate {
-	slices.SortFunc(instants, time.Time.Compare)
-	instants = slices.CompactFunc(instants, time.Time.Equal)
-	var gaps []time.Duration
-	for k := 1; k < len(instants); k++ {
-		gaps = append(gaps, instants[k].Sub(instants[k-1]))
-	}
-	return estimate{median(gaps), len(gaps) >= 2}
 }

@@ -56,14 +56,14 @@ func (l *lint) lookAtCycles() {
 	}
 }
 
-// waits holds the targets that dependencies block although some version could satisfy each
+// waitGraph holds the targets that dependencies block although some version could satisfy each
 // dependency, and the versions on their resources that wait for versions of other deployments.
-type waits struct {
-	l       *lint
-	blocked map[int32][]*compiledRule // target → the rules that are not satisfied now
-	order   []int32
-	needy   map[waiter]bool // versions with a dependency that is not met yet
-	later   bool            // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
+type waitGraph struct {
+	l         *lint
+	blocked   map[int32][]*compiledRule // target → the rules that are not satisfied now
+	order     []int32
+	waiting   map[waiter]bool // versions with a dependency that is not met yet
+	withLater bool            // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
 }
 
 // waiter is a target that a rule keeps from anything newer, with none as the version; or a version
@@ -76,27 +76,27 @@ type waiter struct{ target, version int32 }
 // member of a bracket has something to run is certain only if it may have it by now, and has had it
 // for as long as the members that would start with it. A circle that is found on the assumption
 // that the member will have it is a warning.
-func (l *lint) lookAtBlocked(s waits) {
-	s.needy = l.needy(s.order)
+func (l *lint) lookAtBlocked(s waitGraph) {
+	s.waiting = l.waitingVersions(s.order)
 	supposed := s
-	supposed.later, supposed.blocked, supposed.order, supposed.needy = true, maps.Clone(s.blocked), slices.Clone(s.order), maps.Clone(s.needy)
+	supposed.withLater, supposed.blocked, supposed.order, supposed.waiting = true, maps.Clone(s.blocked), slices.Clone(s.order), maps.Clone(s.waiting)
 	certain := map[int32]bool{}
-	for _, path := range s.rings() {
-		l.ring(path, SeverityError)
+	for _, path := range s.circles() {
+		l.reportCircle(path, SeverityError)
 	}
 	for i := range s.blocked {
 		certain[i] = true
 	}
-	for _, path := range supposed.rings() {
-		if !slices.ContainsFunc(path, func(step waitStep) bool { return certain[step.target] || ofVersions(path) && s.needy[step.waiter] }) {
-			l.ring(path, SeverityWarning)
+	for _, path := range supposed.circles() {
+		if !slices.ContainsFunc(path, func(step waitStep) bool { return certain[step.target] || ofVersions(path) && s.waiting[step.waiter] }) {
+			l.reportCircle(path, SeverityWarning)
 		}
 	}
 }
 
-// needy finds the versions with dependencies that targets may get on the resources of the blocked
-// targets, and where a member of a bracket may get one.
-func (l *lint) needy(blocked []int32) map[waiter]bool {
+// waitingVersions finds the versions with dependencies that targets may get on the resources of the
+// blocked targets, and where a member of a bracket may get one.
+func (l *lint) waitingVersions(blocked []int32) map[waiter]bool {
 	w := l.w
 	resources := map[int32]bool{}
 	for _, i := range blocked {
@@ -112,54 +112,55 @@ func (l *lint) needy(blocked []int32) map[waiter]bool {
 		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
 			if len(versions[n].Dependencies) > 0 && l.deployable(versions[n]) {
 				all = append(all, waiter{int32(i), n})
-				if l.frameOf[i] != nil {
+				if l.bracketOf[i] != nil {
 					resources[t.resource] = true
 				}
 			}
 		}
 	}
-	needy := map[waiter]bool{}
+	waiting := map[waiter]bool{}
 	for _, own := range all {
 		if resources[w.targets[own.target].resource] {
-			needy[own] = true
+			waiting[own] = true
 		}
 	}
-	return needy
+	return waiting
 }
 
-// rings takes away the waiters that can start, again and again, and returns the circles in what is
-// left. It leaves out circles of versions alone that need no bracket, which lookAtCycles reports.
-func (s waits) rings() [][]waitStep {
-	var rings [][]waitStep
+// circles takes away the waiters that can start, again and again, and returns the circles in what
+// is left. It leaves out circles of versions alone that need no bracket, which lookAtCycles
+// reports.
+func (s waitGraph) circles() [][]waitStep {
+	var circles [][]waitStep
 	var starts []waiter
-	for s.release() {
+	for s.removeStartable() {
 	}
 	for _, i := range s.order {
 		if s.blocked[i] != nil {
 			starts = append(starts, waiter{i, none})
 		}
 	}
-	starts = append(starts, slices.SortedFunc(maps.Keys(s.needy), func(a, b waiter) int {
+	starts = append(starts, slices.SortedFunc(maps.Keys(s.waiting), func(a, b waiter) int {
 		return cmp.Or(cmp.Compare(a.target, b.target), cmp.Compare(a.version, b.version))
 	})...)
 	visited := map[waiter]bool{}
 	for _, start := range starts {
-		var ring []waitStep
-		for _, at := range ringFrom(start, visited, func(at waiter) waiter { return s.step(at).next }) {
-			ring = append(ring, *s.step(at))
+		var circle []waitStep
+		for _, at := range circleFrom(start, visited, func(at waiter) waiter { return s.step(at).next }) {
+			circle = append(circle, *s.step(at))
 		}
-		if !ofVersions(ring) || slices.ContainsFunc(ring, waitStep.bracketed) {
-			rings = append(rings, ring)
+		if !ofVersions(circle) || slices.ContainsFunc(circle, waitStep.bracketed) {
+			circles = append(circles, circle)
 		}
 	}
-	return rings
+	return circles
 }
 
-// release takes away waiters that can start, and reports whether there were any. It asks about the one
-// that a waiter waits for before it asks about that waiter again: in a chain, all are taken away at
-// once.
-func (s waits) release() bool {
-	before := len(s.blocked) + len(s.needy)
+// removeStartable takes away waiters that can start, and reports whether there were any. It asks
+// about the one that a waiter waits for before it asks about that waiter again: in a chain, all are
+// taken away at once.
+func (s waitGraph) removeStartable() bool {
+	before := len(s.blocked) + len(s.waiting)
 	visited := map[waiter]bool{}
 	var visit func(own waiter)
 	visit = func(own waiter) {
@@ -173,7 +174,7 @@ func (s waits) release() bool {
 		if own.version == none {
 			delete(s.blocked, own.target)
 		} else {
-			delete(s.needy, own)
+			delete(s.waiting, own)
 		}
 	}
 	for _, i := range s.order {
@@ -181,17 +182,17 @@ func (s waits) release() bool {
 			visit(own)
 		}
 	}
-	for own := range s.needy {
+	for own := range s.waiting {
 		if !visited[own] {
 			visit(own)
 		}
 	}
-	return len(s.blocked)+len(s.needy) < before
+	return len(s.blocked)+len(s.waiting) < before
 }
 
 // ofVersions reports whether no rule makes a circle, or there is none.
-func ofVersions(ring []waitStep) bool {
-	return !slices.ContainsFunc(ring, func(step waitStep) bool { return step.rule != nil })
+func ofVersions(circle []waitStep) bool {
+	return !slices.ContainsFunc(circle, func(step waitStep) bool { return step.rule != nil })
 }
 
 // waitStep is one edge of a circle: a waiter needs a provider that waits itself, or that starts
@@ -207,17 +208,17 @@ type waitStep struct {
 func (s waitStep) bracketed() bool { return s.next.target != s.provider }
 
 // step returns the edge by which a waiter waits for another waiter; nil if there is none.
-func (s waits) step(own waiter) *waitStep {
+func (s waitGraph) step(own waiter) *waitStep {
 	if own.version != none {
 		return s.stepOfVersion(own)
 	}
 	for _, rule := range s.blocked[own.target] {
 		var step *waitStep
 		met := s.l.couldMeet(rule, own.target, func(k int32) bool {
-			if !s.l.satisfiable(rule, k) {
+			if !s.l.ruleSatisfiable(rule, k) {
 				return false
 			}
-			next := s.behind(k, rule.dependsOn)
+			next := s.blockerOfMatching(k, rule.dependsOn)
 			if next != nil && step == nil {
 				step = &waitStep{own, rule, k, *next}
 			}
@@ -230,35 +231,38 @@ func (s waits) step(own waiter) *waitStep {
 	return nil
 }
 
-func (s waits) stepOfVersion(own waiter) *waitStep {
+func (s waitGraph) stepOfVersion(own waiter) *waitStep {
 	w := s.l.w
 	for _, d := range w.versions[w.targets[own.target].deployment].list[own.version].Dependencies {
 		k := w.sibling(own.target, d.Deployment)
 		if k == none {
 			continue
 		}
-		if f := s.l.frameOf[k]; f != nil && f == s.l.frameOf[own.target] || !s.l.attainable(own.target, own.version, k, d) {
+		if b := s.l.bracketOf[k]; b != nil && b == s.l.bracketOf[own.target] {
 			continue // one execution may bring both
 		}
-		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-		if next := s.behind(k, matcher); next != nil {
+		matcher, err := w.expression(d.VersionSelector)
+		if err != nil || !s.l.dependencySatisfiable(own.target, own.version, k, matcher) {
+			continue
+		}
+		if next := s.blockerOfMatching(k, matcher); next != nil {
 			return &waitStep{own, nil, k, *next}
 		}
 	}
 	return nil
 }
 
-// behind returns a waiter that keeps target k from all versions that an expression is true of and
-// that it may get; nil if there is none.
-func (s waits) behind(k int32, m Matcher) *waiter {
+// blockerOfMatching returns a waiter that keeps target k from all versions that an expression is
+// true of and that it may get; nil if there is none.
+func (s waitGraph) blockerOfMatching(k int32, m Matcher) *waiter {
 	t := &s.l.w.targets[k]
-	held := s.held(k)
+	held := s.blockerOf(k)
 	var first *waiter
 	for n := range s.l.w.versions[t.deployment].list {
 		own := waiter{k, int32(n)}
 		switch {
-		case !s.l.comes(k, own.version) || !s.l.meets(m, k, own.version):
-		case own.version <= t.floor(), held == nil && !s.needy[own]:
+		case !s.l.hasOrObtains(k, own.version) || !s.l.meets(m, k, own.version):
+		case own.version <= t.floor(), held == nil && !s.waiting[own]:
 			return nil // it is there, has been started, or can be
 		case first != nil:
 		case held != nil:
@@ -270,62 +274,62 @@ func (s waits) behind(k int32, m Matcher) *waiter {
 	return first
 }
 
-// held returns the waiter that keeps target k from getting anything newer: k itself, or a member of
-// its bracket that would be part of the same execution, which starts only when all of its runs may.
-// Such a member is blocked, or every version that it may get depends on versions that are not there.
-// held returns nil if there is no such waiter.
-func (s waits) held(k int32) *waiter {
+// blockerOf returns the waiter that keeps target k from getting anything newer: k itself, or a
+// member of its bracket that would be part of the same execution, which starts only when all of its
+// runs may. Such a member is blocked, or every version that it may get depends on versions that are
+// not there. blockerOf returns nil if there is no such waiter.
+func (s waitGraph) blockerOf(k int32) *waiter {
 	if s.blocked[k] != nil {
 		return &waiter{k, none}
 	}
-	f := s.l.frameOf[k]
-	if f == nil || f.group == nil {
+	b := s.l.bracketOf[k]
+	if b == nil || b.group == nil {
 		return nil
 	}
 	from, to := s.l.w.siblings(k)
 	for i := from; i < to; i++ {
-		if s.l.frameOf[i] != f {
+		if s.l.bracketOf[i] != b {
 			continue
 		}
 		own, blocked := waiter{i, none}, s.blocked[i] != nil
 		if !blocked && i != k { // for k itself it depends on the version that is meant
-			own.version = s.newestNeedy(i)
+			own.version = s.newestWaiting(i)
 		}
-		if (own.version != none || blocked && s.l.included(f, i, s.later)) &&
-			(s.later || blocked && s.l.always(f, i) || s.l.together(f, i, k)) {
+		if (own.version != none || blocked && s.l.included(b, i, s.withLater)) &&
+			(s.withLater || blocked && s.l.alwaysIncluded(b, i) || s.l.alwaysTogether(b, i, k)) {
 			return &own
 		}
 	}
 	return nil
 }
 
-// newestNeedy returns the newest version that a target may have by now, or later, if it has none to
-// get but versions that wait for others; else none.
-func (s waits) newestNeedy(i int32) int32 {
-	may := func(i, n int32) bool { return s.l.usable(i, n) || s.later && s.l.obtainable(i, n) }
+// newestWaiting returns the newest version that a target may have by now, or later, if it has none
+// to get but versions that wait for others; else none.
+func (s waitGraph) newestWaiting(i int32) int32 {
+	may := func(i, n int32) bool { return s.l.obtainableNow(i, n) || s.withLater && s.l.obtainable(i, n) }
 	current := s.l.w.targets[i].current
-	if s.l.newest(i, current, func(i, n int32) bool { return !s.needy[waiter{i, n}] && may(i, n) }) != none {
+	if s.l.newest(i, current, func(i, n int32) bool { return !s.waiting[waiter{i, n}] && may(i, n) }) != none {
 		return none
 	}
 	return s.l.newest(i, current, may)
 }
 
-// together reports whether no group can bring member a newer version without one of other: no group
-// was locked after member had one and before other had one.
-func (l *lint) together(f *frame, other, member int32) bool {
+// alwaysTogether reports whether no group can bring member a newer version without one of other: no
+// group was locked after member had one and before other had one.
+func (l *lint) alwaysTogether(b *lintBracket, other, member int32) bool {
 	w := l.w
 	o := &w.targets[other]
 	var since time.Time
 	for n := int32(len(w.versions[o.deployment].list)) - 1; n > o.current && n >= 0; n-- {
-		if l.usable(other, n) {
+		if l.obtainableNow(other, n) {
 			since = sooner(since, w.gateAt(other, n).base)
 		}
 	}
-	hook := f.roles[w.targets[member].deployment] != bracket.Main
+	hook := b.roles[w.targets[member].deployment] != bracket.Main
 	from, to := w.siblings(member)
 	for i := from; i < to; i++ {
 		t := &w.targets[i]
-		if i != member && !hook || l.frameOf[i] != f || f.roles[t.deployment] != bracket.Main {
+		if i != member && !hook || l.bracketOf[i] != b || b.roles[t.deployment] != bracket.Main {
 			continue
 		}
 		for n, v := range w.versions[t.deployment].list {
@@ -337,30 +341,24 @@ func (l *lint) together(f *frame, other, member int32) bool {
 	return true
 }
 
-// usable reports whether a target may have a version by now.
-func (l *lint) usable(i, n int32) bool {
-	w := l.w
-	return w.inScope(i, n) && l.selected(i, n) && !w.version(i, n).CreatedAt.After(w.now) && len(w.gateAt(i, n).blockers) == 0
-}
-
-// always reports whether a member is part of every execution on its resource, whatever there is to
-// deploy: a hook, or a main that runs its current version again.
-func (l *lint) always(f *frame, i int32) bool {
+// alwaysIncluded reports whether a member is part of every execution on its resource, whatever
+// there is to deploy: a hook, or a main that runs its current version again.
+func (l *lint) alwaysIncluded(b *lintBracket, i int32) bool {
 	t := &l.w.targets[i]
-	return f.roles[t.deployment] != bracket.Main || t.current >= 0 && f.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
+	return b.roles[t.deployment] != bracket.Main || t.current >= 0 && b.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
 }
 
 // included reports whether a member would be part of any execution on its resource: it always is,
 // or it is a main that may have a newer version by now, or, if later is set, later.
-func (l *lint) included(f *frame, i int32, later bool) bool {
-	return l.always(f, i) || l.newest(i, l.w.targets[i].current, func(i, n int32) bool {
-		return l.usable(i, n) || later && l.obtainable(i, n)
+func (l *lint) included(b *lintBracket, i int32, later bool) bool {
+	return l.alwaysIncluded(b, i) || l.newest(i, l.w.targets[i].current, func(i, n int32) bool {
+		return l.obtainableNow(i, n) || later && l.obtainable(i, n)
 	}) != none
 }
 
-// ring reports a circle of targets, and versions of some, each of which waits for a newer version
-// of the next.
-func (l *lint) ring(path []waitStep, severity Severity) {
+// reportCircle reports a circle of targets, and versions of some, each of which waits for a newer
+// version of the next.
+func (l *lint) reportCircle(path []waitStep, severity Severity) {
 	w := l.w
 	name := func(own waiter) string {
 		if own.version == none {

@@ -12,14 +12,14 @@ import (
 
 // tally counts what one dependency rule does on all targets.
 type tally struct {
-	concerned bool              // it applies to some target
-	unmatched reach             // targets for which it names no deployment
-	wanting   reach             // targets for which it names a deployment, but no existing version satisfies it
-	passed    reach             // targets for which what satisfies it is passed over, see lint.passes
-	passing   string            // the deployment and the version that passes it, of the first of them
-	failing   reaches[string]   // targets for which appliesTo fails, or dependsOn does
-	failures  map[string]string // → the first failure
-	names     map[string]bool
+	concerned   bool              // it applies to some target
+	unmatched   reach             // targets for which it names no deployment
+	unsatisfied reach             // targets for which it names a deployment, but no existing version satisfies it
+	passed      reach             // targets for which what satisfies it is passed over, see passingVersion
+	passing     string            // the deployment and the version that passes it, of the first of them
+	failing     reaches[string]   // targets for which appliesTo fails, or dependsOn does
+	failures    map[string]string // → the first failure
+	names       map[string]bool
 }
 
 // fail notes that an expression of the rule has no answer for a target.
@@ -40,9 +40,10 @@ func (t tallies) of(rule *compiledRule) *tally {
 	return t[rule]
 }
 
-// want notes that no version that is deployed, or may be, satisfies the rule for a target.
-func (t *tally) want(i int32, verdict Verdict) {
-	t.wanting.add(i)
+// addUnsatisfied notes that no version that is deployed, or may be, satisfies the rule for a
+// target.
+func (t *tally) addUnsatisfied(i int32, verdict Verdict) {
+	t.unsatisfied.add(i)
 	for _, name := range verdict.Data.Names {
 		t.names[name] = true
 	}
@@ -52,14 +53,14 @@ func (t *tally) want(i int32, verdict Verdict) {
 func (l *lint) lookAtDependencies() {
 	w := l.w
 	all := tallies{}
-	held := waits{l: l, blocked: map[int32][]*compiledRule{}}
+	held := waitGraph{l: l, blocked: map[int32][]*compiledRule{}}
 	for i := range w.targets {
 		t := int32(i)
-		var b *bracketWork
-		if f := l.frameOf[i]; f != nil {
-			b = f.bracketWork
+		var memberOf *bracketWork
+		if b := l.bracketOf[i]; b != nil {
+			memberOf = b.bracketWork
 		}
-		for _, rule := range w.blockingRules(t, b) {
+		for _, rule := range w.blockingRules(t, memberOf) {
 			own := all.of(rule)
 			if applies, err := w.applies(rule, t); err != nil {
 				own.fail(t, "appliesTo", err)
@@ -75,8 +76,8 @@ func (l *lint) lookAtDependencies() {
 			case ok:
 			case verdict.Reason == ReasonDependencyUnmatched:
 				own.unmatched.add(t)
-			case l.wanting(rule, t):
-				own.want(t, verdict)
+			case l.unsatisfiable(rule, t):
+				own.addUnsatisfied(t, verdict)
 			case l.allPass(rule, t, own):
 			case !l.circular[w.targets[i].environment] && !l.letPast(rule, t):
 				if held.blocked[t] == nil {
@@ -86,12 +87,12 @@ func (l *lint) lookAtDependencies() {
 			}
 		}
 	}
-	for _, f := range l.frames {
-		l.lookAtOrders(f, all)
+	for _, b := range l.brackets {
+		l.lookAtOrders(b, all)
 	}
 	l.lookAtBlocked(held)
 	for _, rule := range w.set.dependencies {
-		l.tell(rule, all.of(rule))
+		l.reportTally(rule, all.of(rule))
 	}
 }
 
@@ -100,37 +101,37 @@ func (l *lint) letPast(rule *compiledRule, i int32) bool {
 	if len(l.w.overrides) == 0 {
 		return false
 	}
-	return l.newest(i, l.w.targets[i].floor(), func(i, n int32) bool { return l.w.overriddenAt(rule.id, i, n) != nil && l.awaited(i, n) }) != none
+	return l.newest(i, l.w.targets[i].floor(), func(i, n int32) bool { return l.w.overriddenAt(rule.id, i, n) != nil && l.deployableOn(i, n) }) != none
 }
 
 // lookAtOrders looks at the rules that order the members of a bracket. A member that is ordered for
 // some versions only, none of which comes, waits for them like any other target.
-func (l *lint) lookAtOrders(f *frame, all tallies) {
+func (l *lint) lookAtOrders(b *lintBracket, all tallies) {
 	w := l.w
-	for _, orders := range f.orders {
+	for _, orders := range b.orders {
 		for _, o := range orders {
 			all.of(o.rule).concerned = true
 		}
 	}
-	for _, t := range f.targets {
-		for _, o := range f.orders[w.targets[t].deployment] {
+	for _, t := range b.targets {
+		for _, o := range b.orders[w.targets[t].deployment] {
 			rule := o.rule
 			if o.always || !w.viewOf(t).has(rule) {
 				continue
 			}
-			if applies, err := w.applies(rule, t); err != nil || !applies || !l.wanting(rule, t) {
+			if applies, err := w.applies(rule, t); err != nil || !applies || !l.unsatisfiable(rule, t) {
 				continue
 			}
 			if verdict, _, _ := w.dependency(rule, t); verdict.Reason == ReasonDependencyUnmet {
-				all.of(rule).want(t, verdict)
+				all.of(rule).addUnsatisfied(t, verdict)
 			}
 		}
 	}
 }
 
-// tell reports the tally of a dependency rule.
-func (l *lint) tell(rule *compiledRule, own *tally) {
-	governed := l.reach[rule.policy]
+// reportTally reports the tally of a dependency rule.
+func (l *lint) reportTally(rule *compiledRule, own *tally) {
+	governed := l.policyReach[rule.policy]
 	if !own.concerned && governed.some() {
 		l.add(findingOf(rule, "appliesTo"), LintAppliesToUnmatched, SeverityWarning, reach{},
 			fmt.Sprintf("it matches none of %s that the policy governs: the dependency concerns nobody", textlist.Counted(governed.targets, "target")),
@@ -141,15 +142,15 @@ func (l *lint) tell(rule *compiledRule, own *tally) {
 		if field == "dependsOn" && rule.readsVersion {
 			severity = SeverityWarning // it need not fail on the next version of the other
 		}
-		l.failed(findingOf(rule, field), severity, *own.failing.at(field), own.failures[field], "nothing newer starts as long as it does")
+		l.reportFailing(findingOf(rule, field), severity, *own.failing.at(field), own.failures[field], "nothing newer starts as long as it does")
 	}
 	if own.unmatched.some() {
 		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
 			"it names no other deployment with a target on the same resource: nothing newer ever starts there",
 			"correct the expression, or leave these targets out with appliesTo")
 	}
-	if own.wanting.some() {
-		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.wanting,
+	if own.unsatisfied.some() {
+		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.unsatisfied,
 			noneSatisfies(slices.Sorted(maps.Keys(own.names))...), "publish one that does, let one through that is held back, or correct the expression")
 	}
 	if own.passed.some() {
@@ -169,10 +170,10 @@ const letSatisfy = "pause the newer version until this one is deployed, or let t
 func (l *lint) allPass(rule *compiledRule, i int32, own *tally) bool {
 	passing := ""
 	met := l.couldMeet(rule, i, func(k int32) bool {
-		if !l.satisfiable(rule, k) {
+		if !l.ruleSatisfiable(rule, k) {
 			return false
 		}
-		n := l.passes(k, math.MaxInt32, rule.dependsOn)
+		n := l.passingVersion(k, math.MaxInt32, rule.dependsOn)
 		if n != none && passing == "" {
 			passing = l.w.version(k, n).named()
 		}
@@ -187,21 +188,21 @@ func (l *lint) allPass(rule *compiledRule, i int32, own *tally) bool {
 	return true
 }
 
-// passes returns the version that target k gets next, of those before a version below, if that is
-// certain, and if k neither runs nor has begun a version that an expression is true of, nor gets such
-// a one with it or after it: it passes the older ones over. Else it returns none. What lets an older
-// version through before a newer one, such as a curve, makes it uncertain, and so does a bracket, which
-// may have locked an older one.
-func (l *lint) passes(k, below int32, m Matcher) int32 {
+// passingVersion returns the version that target k gets next, of those before a version below, if
+// that is certain, and if k neither runs nor has begun a version that an expression is true of, nor
+// gets such a one with it or after it: it passes the older ones over. Else it returns none. What
+// lets an older version through before a newer one, such as a curve, makes it uncertain, and so
+// does a bracket, which may have locked an older one.
+func (l *lint) passingVersion(k, below int32, m Matcher) int32 {
 	w := l.w
 	t, view := &w.targets[k], w.viewOf(k)
-	next := l.newest(k, t.current, func(k, n int32) bool { return n < below && l.usable(k, n) })
-	if next <= t.floor() || l.frameOf[k] != nil || len(view.gradual)+len(view.budgets)+len(w.set.customs)+len(w.overrides) > 0 ||
+	next := l.newest(k, t.current, func(k, n int32) bool { return n < below && l.obtainableNow(k, n) })
+	if next <= t.floor() || l.bracketOf[k] != nil || len(view.gradual)+len(view.budgets)+len(w.set.customs)+len(w.overrides) > 0 ||
 		len(w.version(k, next).Dependencies) > 0 || len(w.blockingRules(k, nil)) > 0 {
 		return none
 	}
 	for n := range int32(len(w.versions[t.deployment].list)) {
-		if older := n > t.floor() && n < next; !older && n < below && l.comes(k, n) && l.meets(m, k, n) {
+		if older := n > t.floor() && n < next; !older && n < below && l.hasOrObtains(k, n) && l.meets(m, k, n) {
 			return none
 		}
 	}
@@ -219,9 +220,10 @@ func noneSatisfies(deployments ...string) string {
 	return fmt.Sprintf("no version of %s that is deployed, or may be, satisfies it", strings.Join(deployments, ", "))
 }
 
-// wanting reports whether no existing version can satisfy a dependency that names a deployment.
-func (l *lint) wanting(rule *compiledRule, i int32) bool {
-	return !l.couldMeet(rule, i, func(k int32) bool { return l.satisfiable(rule, k) })
+// unsatisfiable reports whether no existing version can satisfy a dependency that names a
+// deployment.
+func (l *lint) unsatisfiable(rule *compiledRule, i int32) bool {
+	return !l.couldMeet(rule, i, func(k int32) bool { return l.ruleSatisfiable(rule, k) })
 }
 
 // couldMeet reports whether a dependency of target i is met if those targets can satisfy it for
@@ -249,9 +251,9 @@ type viewQuestion struct {
 	*view
 }
 
-// satisfiable reports whether the version that target k runs, or one that it may get, satisfies a
-// rule that names it.
-func (l *lint) satisfiable(rule *compiledRule, k int32) bool {
+// ruleSatisfiable reports whether the version that target k runs, or one that it may get, satisfies
+// a rule that names it.
+func (l *lint) ruleSatisfiable(rule *compiledRule, k int32) bool {
 	w := l.w
 	t, view := &w.targets[k], w.viewOf(k)
 	alike := !rule.readsResource && !w.scoped[t.deployment] && t.started == none &&
@@ -260,121 +262,9 @@ func (l *lint) satisfiable(rule *compiledRule, k int32) bool {
 	if answer, known := l.satisfied[key]; known && alike {
 		return answer
 	}
-	able := l.newest(k, none, func(k, n int32) bool { return l.comes(k, n) && l.meets(rule.dependsOn, k, n) }) != none
+	able := l.newest(k, none, func(k, n int32) bool { return l.hasOrObtains(k, n) && l.meets(rule.dependsOn, k, n) }) != none
 	if alike {
 		put(&l.satisfied, key, able)
 	}
 	return able
-}
-
-// lookAtVersions finds versions that depend on a deployment which is not there, or on a version of
-// it which does not exist.
-func (l *lint) lookAtVersions() {
-	w := l.w
-	for i := range w.targets {
-		t := &w.targets[i]
-		if !w.dependent[t.deployment] || t.current == missing {
-			continue
-		}
-		versions := w.versions[t.deployment].list
-		for n := int32(len(versions)) - 1; n > t.floor(); n-- {
-			if !l.awaited(int32(i), n) {
-				continue
-			}
-			for k := range versions[n].Dependencies {
-				l.lookAtDependency(int32(i), n, k)
-			}
-		}
-	}
-}
-
-// lookAtDependency does so for the k-th dependency of version n, which target i may get.
-func (l *lint) lookAtDependency(i, n int32, k int) {
-	w := l.w
-	v := w.version(i, n)
-	d := v.Dependencies[k]
-	say := func(field string, severity Severity, detail, fix string) {
-		path := fmt.Sprintf("versions[%s].dependencies[%d]", v.named(), k)
-		l.addApart(Finding{Path: path + field}, detail, LintDependencyUnmatched, severity, reach{1, i}, detail, fix)
-	}
-	switch other := w.sibling(i, d.Deployment); {
-	case other == none:
-		say(".deployment", SeverityError, fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
-			"correct the id, or leave these targets out with targetSelector")
-	case !l.attainable(i, n, other, d):
-		say(".versionSelector", SeverityWarning, noneSatisfies(d.Deployment), "publish one that does, let one through that is held back, or correct the expression")
-	case other == i && l.frameOf[i] != nil:
-		if l.skipped(i, n, d) {
-			say(".versionSelector", SeverityWarning,
-				fmt.Sprintf("the execution of %q that brings the version brings none of %s before it that satisfies it, and so does not begin", l.frameOf[i].id, d.Deployment),
-				"pause the version until one that satisfies it is deployed, or leave these targets out with targetSelector")
-		}
-	case l.replaced(i, n, other, d):
-		say(".versionSelector", SeverityWarning,
-			fmt.Sprintf("the execution of %q that brings the version brings one of %s that does not satisfy it, and so does not begin", l.frameOf[i].id, d.Deployment),
-			"publish a version of one of the two that goes with the other, or take one of them out of the bracket")
-	default:
-		below := int32(math.MaxInt32)
-		if other == i {
-			below = n // it depends on what is there before it
-		}
-		matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-		if next := l.passes(other, below, matcher); next != none {
-			say(".versionSelector", SeverityWarning, passedOver(w.version(other, next).named()), letSatisfy)
-		}
-	}
-}
-
-// replaced reports whether the next execution brings target i version n, which depends on a version
-// of target k, and brings target k a newer version that does not satisfy the dependency. An
-// execution brings the newest version of each that may come by now. A group that was locked before
-// the newer version was there may still begin.
-func (l *lint) replaced(i, n, k int32, d VersionDependency) bool {
-	w := l.w
-	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-	m := l.newestUsable(k)
-	if f := l.frameOf[i]; f == nil || f != l.frameOf[k] || m == none || l.newestUsable(i) != n {
-		return false
-	}
-	b := w.boundWith(k, m)
-	return ask(matcher, &b) == no
-}
-
-// skipped reports whether the next execution brings target i version n, which depends on what its
-// own deployment runs there before, and the target neither runs nor has started what satisfies the
-// dependency.
-func (l *lint) skipped(i, n int32, d VersionDependency) bool {
-	w := l.w
-	t := &w.targets[i]
-	if l.frameOf[i] == nil || l.newestUsable(i) != n {
-		return false
-	}
-	matcher, _ := w.expression(d.VersionSelector) // it compiles, or nothing is attainable
-	return !slices.ContainsFunc([]int32{t.current, t.started}, func(m int32) bool { return m >= 0 && l.meets(matcher, i, m) })
-}
-
-// newestUsable returns the newest version that a target may have by now, if that is newer than what
-// it runs; else none.
-func (l *lint) newestUsable(i int32) int32 {
-	return l.newest(i, l.w.targets[i].current, l.usable)
-}
-
-// attainable reports whether the version that target k runs, or one that it may get, is what version
-// n on target i depends on. Of its own deployment it depends on what is there before it, so that
-// neither it nor a newer one will do.
-func (l *lint) attainable(i, n, k int32, d VersionDependency) bool {
-	matcher, err := l.w.expression(d.VersionSelector)
-	if err != nil {
-		return false
-	}
-	return l.newest(k, none, func(k, m int32) bool { return (k != i || m < n) && l.comes(k, m) && l.meets(matcher, k, m) }) != none
-}
-
-// comes reports whether a target runs a version, has started it, or may get it, if it gets anything
-// newer. Who waits for one that a version selector refuses waits for a change of the configuration.
-func (l *lint) comes(k, n int32) bool {
-	if t := &l.w.targets[k]; n <= t.floor() {
-		return n == t.current || n == t.started
-	}
-	return l.obtainable(k, n)
 }

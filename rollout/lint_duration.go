@@ -1,145 +1,78 @@
 package rollout
 
 import (
-	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/tranche-dev/tranche/bracket"
-	"github.com/tranche-dev/tranche/clock"
-	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
-// longest returns how long the longest chain of needs among some members takes, given by the numbers
-// of their deployments. It leaves out needs that hold for some versions only, because they may not
-// hold.
-func (l *lint) longest(f *frame, among []int32) time.Duration {
-	ends := make(map[int32]time.Duration, len(among)) // negative: of a member whose end is not known yet
-	for _, d := range among {
-		ends[d] = -1
-	}
-	var end func(d int32) time.Duration
-	end = func(d int32) time.Duration {
-		if ends[d] >= 0 {
-			return ends[d]
-		}
-		var start time.Duration
-		needs := f.needs[d]
-		if len(among) < len(needs) { // a hook needs all mains, of which each is looked at alone
-			for _, other := range among {
-				if _, needed := slices.BinarySearch(needs, other); needed {
-					start = max(start, end(other))
-				}
-			}
-		} else {
-			for _, other := range needs {
-				if _, taken := ends[other]; taken {
-					start = max(start, end(other))
-				}
-			}
-		}
-		ends[d] = saturating(start, l.duration(d).duration)
-		return ends[d]
-	}
-	var last time.Duration
-	for _, d := range among {
-		last = max(last, end(d))
-	}
-	return last
+// estimate is a duration, if it is known.
+type estimate struct {
+	duration time.Duration
+	known    bool
 }
 
-func saturating(a, b time.Duration) time.Duration {
+// duration is how long a job of a deployment takes.
+func (l *lint) duration(d int32) estimate {
+	if given, ok := l.options.Durations[l.w.deployments[d].ID]; ok {
+		return estimate{given, true}
+	}
+	if median, ok := l.medians[d]; ok {
+		return median
+	}
+	var all []time.Duration
+	for e := range l.w.environments {
+		for _, i := range l.w.targetsIn(int32(e), d) {
+			for _, job := range l.w.targets[i].Jobs {
+				if job.Status == JobSuccessful && !job.CompletedAt.Before(job.CreatedAt) { // else its end is missing, or impossible
+					all = append(all, job.CompletedAt.Sub(job.CreatedAt))
+				}
+			}
+		}
+	}
+	own := estimate{median(all), len(all) > 0}
+	put(&l.medians, d, own)
+	return own
+}
+
+// median returns the middle one, and of two in the middle the greater one; 0 if there is none. It
+// reorders the slice.
+func median(list []time.Duration) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// cadence returns the usual time between releases, which is known if there were at least three.
+func cadence(instants []time.Time) estimate {
+	slices.SortFunc(instants, time.Time.Compare)
+	instants = slices.CompactFunc(instants, time.Time.Equal)
+	var gaps []time.Duration
+	for k := 1; k < len(instants); k++ {
+		gaps = append(gaps, instants[k].Sub(instants[k-1]))
+	}
+	return estimate{median(gaps), len(gaps) >= 2}
+}
+
+// saturatingSum returns a sum, or the longest duration if it overflows.
+func saturatingSum(a, b time.Duration) time.Duration {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
 	}
 	return a + b
 }
 
-// execution is an execution of some members of a bracket on one resource.
-type execution struct {
-	hours    []*hours // of their targets
-	calendar clock.Calendar
-	stretch  time.Duration // for how long everything must remain open when it starts
-	length   time.Duration // at least
+// saturatingProduct returns n times a duration, or the longest duration if it overflows.
+func saturatingProduct(n int64, d time.Duration) time.Duration {
+	if n > math.MaxInt64/int64(d) {
+		return math.MaxInt64
+	}
+	return time.Duration(n) * d
 }
 
-// executionOf returns the execution of some members of a resource, given by their targets.
-func (l *lint) executionOf(f *frame, own []int32) execution {
-	var e execution
-	var calendars []clock.Calendar
-	taken := make([]int32, len(own))
-	for k, i := range own {
-		taken[k] = l.w.targets[i].deployment
-		if h := l.w.hoursOf(i, none); h != nil && !slices.Contains(e.hours, h) {
-			e.hours, calendars, e.stretch = append(e.hours, h), append(calendars, h.calendar), max(e.stretch, h.longest)
-		}
-	}
-	e.calendar = clock.Intersect(calendars...)
-	e.length = l.longest(f, taken)
-	return e
-}
-
-// lookAtPaths compares the critical path of the members with the openings of their windows.
-// Resources that are alike are looked at once.
-func (l *lint) lookAtPaths(f *frame) {
-	first := map[string][]int32{} // the targets of the first of the resources that are alike
-	var concerned reaches[string]
-	for own := range l.onResources(f) {
-		var key strings.Builder
-		for _, i := range own {
-			fmt.Fprintf(&key, "%d %p ", l.w.targets[i].deployment, l.w.hoursOf(i, none))
-		}
-		k := key.String()
-		if first[k] == nil {
-			first[k] = own
-		}
-		concerned.at(k).merge(reachOf(own))
-	}
-	for _, key := range concerned.keys {
-		l.lookAtPath(f, first[key], *concerned.at(key))
-	}
-}
-
-func (l *lint) lookAtPath(f *frame, own []int32, concerns reach) {
-	all := l.executionOf(f, own)
-	var mains, hooks []int32
-	for _, i := range own {
-		if f.roles[l.w.targets[i].deployment] == bracket.Main {
-			mains = append(mains, i)
-		} else {
-			hooks = append(hooks, i)
-		}
-	}
-	var single []execution // of one main member with its hooks
-	for _, i := range mains {
-		single = append(single, l.executionOf(f, append(hooks[:len(hooks):len(hooks)], i)))
-	}
-	if len(single) == 0 || slices.ContainsFunc(all.hours, func(h *hours) bool { return !l.fits(h.calendar, h.longest) }) {
-		return // or windows that never open, which is another finding
-	}
-	opens := func(e execution) bool { return l.fits(e.calendar, e.stretch) }   // without windows it always is
-	contains := func(e execution) bool { return l.fits(e.calendar, e.length) } // asked only of an execution that opens
-	severity, what := SeverityError, "even a single main member with its hooks"
-	if !opens(all) {
-		if slices.ContainsFunc(single, opens) {
-			severity, what = SeverityWarning, "all members together"
-		}
-		l.add(findingOf(f.rule, ""), LintWindowNeverOpens, severity, concerns,
-			fmt.Sprintf("an execution starts only while the windows of all its members are open, and within %v there is no such time for %s", textlist.Duration(l.horizon), what),
-			"let the windows of the members meet, best by giving them one policy")
-		return
-	}
-	length := slices.MinFunc(single, func(a, b execution) int { return cmp.Compare(a.length, b.length) }).length
-	if slices.ContainsFunc(single, contains) {
-		if contains(all) {
-			return
-		}
-		severity, what, length = SeverityWarning, "all members together", all.length
-	}
-	l.add(findingOf(f.rule, ""), LintWindowShorterThanBracket, severity, concerns,
-		fmt.Sprintf("an execution of %s takes %v, longer than the windows are open at a stretch within %v: it ends outside of them", what, textlist.Duration(length), textlist.Duration(l.horizon)),
-		"widen the windows, or split the bracket; minimumRemainingMinutes keeps what does not fit from starting")
-}
+const (
+	day  = 24 * time.Hour
+	week = 7 * day
+)

@@ -2,18 +2,18 @@ package rollout
 
 import "fmt"
 
-// failed reports an expression that fails where it is asked, as opposed to one that says no or
-// misses a key.
-func (l *lint) failed(f Finding, severity Severity, concerns reach, err, consequence string) {
+// reportFailing reports an expression that fails where it is asked, as opposed to one that says no
+// or misses a key.
+func (l *lint) reportFailing(f Finding, severity Severity, concerns reach, err, consequence string) {
 	l.add(f, LintSelectorFails, severity, concerns, fmt.Sprintf("it fails, and %s: %s", consequence, err),
 		"correct the expression, or what it reads; test for what may be missing or malformed first")
 }
 
 const nothingStarts = "nothing starts as long as it does"
 
-// lookAtHeld finds the expressions of policies and groups that fail on targets, which holds these
-// targets; see work.selectorFailed and work.groupSelectorFailed.
-func (l *lint) lookAtHeld() {
+// lookAtFailingSelectors finds the expressions of policies and groups that fail on targets, which
+// holds these targets; see work.selectorFailed and work.groupSelectorFailed.
+func (l *lint) lookAtFailingSelectors() {
 	w := l.w
 	var concerned reaches[string]
 	details := map[string]string{}
@@ -26,7 +26,7 @@ func (l *lint) lookAtHeld() {
 	}
 	for _, rule := range w.set.concurrency {
 		if own := concerned.of[rule.id]; own != nil {
-			l.failed(findingOf(rule, "groupSelector"), SeverityError, *own, details[rule.id], nothingStarts)
+			l.reportFailing(findingOf(rule, "groupSelector"), SeverityError, *own, details[rule.id], nothingStarts)
 		}
 	}
 	for _, p := range w.set.policies {
@@ -35,21 +35,22 @@ func (l *lint) lookAtHeld() {
 			continue // most policies: to look up a rule takes a walk over all
 		}
 		if rule := w.set.rule(p.id); rule == nil || rule.pool == nil { // else it is reported for the group, which has the same id
-			l.failed(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
+			l.reportFailing(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
 		}
 	}
 }
 
-// lookAtSelected finds version selectors that fail on the version that targets would get next.
-func (l *lint) lookAtSelected() {
+// lookAtFailingVersionSelectors finds version selectors that fail on the version that targets would
+// get next.
+func (l *lint) lookAtFailingVersionSelectors() {
 	w := l.w
 	for _, rule := range w.set.selectors {
 		var concerns reach
 		detail := "" // of the example
-		for k := range l.governed(rule) {
+		for c := range l.governed(rule) {
 			answers := map[int32]string{} // by version: the error of an expression that does not read the resource
-			for _, i := range k.targets {
-				n := l.newest(i, w.targets[i].floor(), l.awaited)
+			for _, i := range c.targets {
+				n := l.newest(i, w.targets[i].floor(), l.deployableOn)
 				if n == none {
 					continue
 				}
@@ -68,18 +69,7 @@ func (l *lint) lookAtSelected() {
 			}
 		}
 		if concerns.some() {
-			l.failed(findingOf(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
+			l.reportFailing(findingOf(rule, "selector"), SeverityError, concerns, detail, "the version that would be next never starts")
 		}
 	}
-}
-
-// awaited reports whether a version is ready, now or later, and meant for a target.
-func (l *lint) awaited(i, n int32) bool {
-	v := l.w.version(i, n)
-	return l.deployable(v) && l.w.inScope(i, n)
-}
-
-// deployable reports whether a version is ready, now or before what is looked at ends.
-func (l *lint) deployable(v *Version) bool {
-	return v.Status == VersionReady && v.CreatedAt.Before(l.until)
 }

@@ -18,75 +18,12 @@ func (l *lint) lookAtFailures() {
 	for _, rule := range l.w.set.brackets {
 		l.lookAtHold(rule)
 	}
-	l.lookAtFinal()
+	l.lookAtRetriesInVain()
 	l.lookAtRecalls()
 	for _, rule := range l.w.set.budgets {
 		l.lookAtBudget(rule)
 	}
 	l.lookAtStuck()
-}
-
-// lookAtBudget finds a part of a failure budget that no number of failures exceeds, and targets under
-// a budget that start all at once.
-func (l *lint) lookAtBudget(rule *compiledRule) {
-	populations := map[int32]int{} // of each budget, by pair or by deployment
-	follows := map[int32]bool{}    // budgets of several environments of which one may have to wait for another
-	of := func(k kind) int32 {
-		if _, d := l.w.splitPair(k.pair); rule.budget.AnyEnvironment {
-			return d
-		}
-		return k.pair
-	}
-	var all, unpaced reach
-	most := 0
-	for k := range l.governed(rule) {
-		at := of(k)
-		populations[at] += len(k.targets)
-		most = max(most, populations[at])
-		all.merge(reachOf(k.targets))
-		if view := l.w.views.list[k.view]; rule.budget.AnyEnvironment && len(view.progressions)+len(view.approvals) > 0 {
-			follows[at] = true
-		}
-	}
-	for k := range l.governed(rule) {
-		if populations[of(k)] > 1 && !follows[of(k)] && !l.w.views.list[k.view].paced() {
-			unpaced.merge(reachOf(k.targets))
-		}
-	}
-	if !all.some() {
-		return
-	}
-	bare := true // nothing that the budget says ever holds anything
-	useless := func(field, is, remedy string) {
-		l.add(findingOf(rule, field), LintFailureBudgetUnreachable, SeverityWarning, all, is, remedy)
-	}
-	if limit := rule.budget.MaxFailures; !limit.IsZero() {
-		if limit.Of(most, concurrency.Floor) >= most {
-			useless("maxFailures", fmt.Sprintf("it is %v, and no deployment has more than %s: it never holds anything", limit, textlist.Counted(most, "target")),
-				"lower maxFailures, or write a percentage below 100%")
-		} else {
-			bare = false
-		}
-	}
-	if rate := rule.budget.MaxFailureRate; !rate.IsZero() {
-		switch sample := rule.budget.MinimumSample; {
-		case rate.Value() >= 100:
-			useless("maxFailureRate", "it is 100%: it never holds anything", "write a percentage below 100%")
-		case sample > most:
-			useless("minimumSample", fmt.Sprintf("it is %d, and no deployment has more than %s: the rate never counts", sample, textlist.Counted(most, "target")), "lower minimumSample")
-		default:
-			bare = false
-		}
-	}
-	if !bare && unpaced.some() && len(l.w.set.customs) == 0 { // a rule of the host's may spread the starts
-		l.add(findingOf(rule, ""), LintFailureBudgetUnpaced, SeverityWarning, unpaced,
-			"all its targets start at once, before any failure is known", "add a gradualRollout or a resourceConcurrency rule for them")
-	}
-}
-
-// paced reports whether anything keeps the targets of a view from starting all at once.
-func (v *view) paced() bool {
-	return len(v.concurrency) > 0 || slices.ContainsFunc(v.gradual, func(rule *compiledRule) bool { return *rule.gradual.TimeScaleInterval > 0 })
 }
 
 // furtherAttempts returns how many attempts may follow the first. Of several retry rules the one
@@ -110,9 +47,9 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	}
 	var once reaches[*compiledRule] // by the rule that allows no retry; nil: there is none
 	var back reaches[*compiledRule]
-	for _, f := range l.framesOf[rule] {
-		for _, i := range f.targets {
-			if l.frameOf[i] != f {
+	for _, b := range l.bracketsOf[rule] {
+		for _, i := range b.targets {
+			if l.bracketOf[i] != b {
 				continue // it is another bracket's, and there is a finding
 			}
 			view := l.w.viewOf(i)
@@ -146,18 +83,18 @@ func (l *lint) lookAtHold(rule *compiledRule) {
 	}
 }
 
-// lookAtFinal finds rollback rules that leave nothing to retry rules, because they are asked first, and
-// about the first failure. The retry rules that would try the same statuses again are told together:
-// where there are many of both kinds, they are not paired.
-func (l *lint) lookAtFinal() {
+// lookAtRetriesInVain finds rollback rules that leave nothing to retry rules, because they are
+// asked first, and about the first failure. The retry rules that would try the same statuses again
+// are told together: where there are many of both kinds, they are not paired.
+func (l *lint) lookAtRetriesInVain() {
 	type final struct {
 		back     *compiledRule
 		statuses string // that a retry rule names, too
 	}
 	var concerned reaches[final]
 	retries := map[final]map[*compiledRule]bool{}
-	for _, k := range l.kinds {
-		view := l.w.views.list[k.view]
+	for _, c := range l.classes {
+		view := l.w.views.list[c.view]
 		if view.furtherAttempts() == 0 {
 			continue // nothing is tried again anyway
 		}
@@ -180,7 +117,7 @@ func (l *lint) lookAtFinal() {
 				retries[own][retry] = true
 				if !met[own] {
 					met[own] = true
-					concerned.at(own).merge(reachOf(k.targets))
+					concerned.at(own).merge(reachOf(c.targets))
 				}
 			}
 		}
@@ -204,17 +141,17 @@ func (l *lint) lookAtFinal() {
 // lookAtRecalls finds rollback rules that take back versions, and targets where they never do.
 func (l *lint) lookAtRecalls() {
 	var unbudgeted, spared reaches[*compiledRule]
-	for _, k := range l.kinds {
-		view := l.w.views.list[k.view]
+	for _, c := range l.classes {
+		view := l.w.views.list[c.view]
 		for _, rule := range view.rollbacks {
 			if rule.rollback.OnFailureBudget && len(view.budgets) == 0 {
-				unbudgeted.at(rule).merge(reachOf(k.targets))
+				unbudgeted.at(rule).merge(reachOf(c.targets))
 			}
 			if !rule.rollback.ofVersions() {
 				continue
 			}
-			for _, i := range k.targets {
-				if l.frameOf[i] != nil {
+			for _, i := range c.targets {
+				if l.bracketOf[i] != nil {
 					spared.at(rule).add(i)
 				}
 			}
@@ -246,18 +183,18 @@ func (l *lint) lookAtStuck() {
 			longest[rule] = delay
 		}
 	}
-	for _, k := range l.kinds {
-		view := l.w.views.list[k.view]
+	for _, c := range l.classes {
+		view := l.w.views.list[c.view]
 		delay := view.longestDelay()
 		if delay.by == 0 {
 			continue
 		}
-		for _, i := range k.targets {
-			f := l.frameOf[i]
-			if f == nil || len(f.deployments) == 1 {
+		for _, i := range c.targets {
+			b := l.bracketOf[i]
+			if b == nil || len(b.deployments) == 1 {
 				continue
 			}
-			meets(f.rule, delay)
+			meets(b.rule, delay)
 			for _, rule := range view.concurrency {
 				if l.w.capacity.under(rule, l.w.targets[i].resource) != none {
 					meets(rule, delay)

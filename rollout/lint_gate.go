@@ -20,7 +20,7 @@ func (l *lint) lookAtApprovals() {
 	people := slices.Compact(slices.Sorted(slices.Values(l.options.Approvers)))
 	for _, rule := range l.w.set.approvals {
 		if need := *rule.approval.MinApprovals; need > len(people) {
-			l.add(findingOf(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.reach[rule.policy]), l.reach[rule.policy],
+			l.add(findingOf(rule, "minApprovals"), LintApprovalUnreachable, neverOr(l.policyReach[rule.policy]), l.policyReach[rule.policy],
 				fmt.Sprintf("it asks for %s, of %s", textlist.Counted(need, "approval"), textlist.Counted(len(people), "known approver")), "ask for fewer, or name more approvers")
 		}
 	}
@@ -35,12 +35,12 @@ func (l *lint) lookAtCooldowns() {
 		var concerns reach
 		names := map[string]bool{}
 		var fastest time.Duration
-		for k := range l.governed(rule) {
-			_, d := w.splitPair(k.pair)
+		for c := range l.governed(rule) {
+			_, d := w.splitPair(c.pair)
 			if known[d] == nil {
 				known[d] = l.cadencesOf(d)
 			}
-			for between, targets := range known[d].within(w, interval, k.targets) {
+			for between, targets := range known[d].within(w, interval, c.targets) {
 				if len(names) == 0 || between.duration < fastest {
 					fastest = between.duration
 				}

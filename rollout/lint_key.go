@@ -15,7 +15,7 @@ func (l *lint) lookAtKeys() {
 	concerned := w.set.concerned(w.resources)
 	for _, p := range w.set.policies {
 		for _, text := range l.missed[p.id] {
-			l.missedBy(Finding{Policy: p.id, Path: join(p.path, "selector")}, text)
+			l.reportMissedKey(Finding{Policy: p.id, Path: join(p.path, "selector")}, text)
 		}
 		for _, rule := range p.rules {
 			l.lookAtRule(rule, concerned)
@@ -28,33 +28,33 @@ func (l *lint) lookAtRule(rule *compiledRule, concerned []iter.Seq[int32]) {
 	w := l.w
 	switch rule.kind {
 	case KindBracket:
-		l.missesOf(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
-		l.missesOf(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
-		l.missesOf(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
+		l.reportMissedKeysOf(findingOf(rule, "deploymentSelector"), rule.members, l.onDeployments)
+		l.reportMissedKeysOf(findingOf(rule, "memberRoles.pre"), rule.pre, l.onDeployments)
+		l.reportMissedKeysOf(findingOf(rule, "memberRoles.post"), rule.post, l.onDeployments)
 	case KindConcurrency:
-		l.missesOf(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
+		l.reportMissedKeysOf(findingOf(rule, "groupSelector"), rule.group, func(meet func(bound)) {
 			for r := range concerned[rule.number] {
 				meet(bound{resource: &w.resources[r]})
 			}
 		})
-		if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.has("resource.metadata", by.key) {
-			l.unknown(findingOf(rule, "groupBy"), "resource.metadata", by.key)
+		if by := rule.groupBy; by != nil && by.field == "metadata" && len(w.resources) > 0 && !l.hasKey("resource.metadata", by.key) {
+			l.reportUnknownKey(findingOf(rule, "groupBy"), "resource.metadata", by.key)
 		}
 	case KindDependency:
-		l.missesOf(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
-		l.missesOf(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
+		l.reportMissedKeysOf(findingOf(rule, "dependsOn"), rule.dependsOn, l.onVersions(rule.dependsOn, nil))
+		l.reportMissedKeysOf(findingOf(rule, "appliesTo"), rule.appliesTo, l.onTargets(rule.appliesTo, rule))
 	case KindVersionSelector:
-		l.missesOf(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
+		l.reportMissedKeysOf(findingOf(rule, "selector"), rule.selector, l.onVersions(rule.selector, rule))
 	case KindProgression:
 		told := map[int32]bool{} // deployments
-		for k := range l.governed(rule) {
-			_, d := w.splitPair(k.pair)
+		for c := range l.governed(rule) {
+			_, d := w.splitPair(c.pair)
 			if told[d] {
 				continue
 			}
 			told[d] = true
 			for _, source := range w.sourcesOf(rule, d) { // it has been asked already
-				l.missedBy(findingOf(rule, "dependsOnEnvironmentSelector"), source.missing)
+				l.reportMissedKey(findingOf(rule, "dependsOnEnvironmentSelector"), source.missing)
 			}
 		}
 	}
@@ -68,13 +68,13 @@ func (l *lint) lookAtTargetSelectors() {
 		if !w.scoped[d] {
 			continue
 		}
-		for n, v := range l.coming(int32(d)) {
+		for n, v := range l.newerVersions(int32(d)) {
 			if v.TargetSelector == "" {
 				continue
 			}
 			f := Finding{Path: "versions[" + v.named() + "].targetSelector"}
 			own := w.scopeOf(int32(d), n)
-			err := l.misses(f, own.matcher, func(meet func(bound)) {
+			err := l.reportMissedKeys(f, own.matcher, func(meet func(bound)) {
 				for e := range w.environments {
 					pair := w.pairAt(int32(e), int32(d))
 					before := w.unanswered(own, pair)
@@ -93,16 +93,16 @@ func (l *lint) lookAtTargetSelectors() {
 				}
 			}
 			if err != nil {
-				l.failed(f, SeverityWarning, reach{}, err.Error(), what)
+				l.reportFailing(f, SeverityWarning, reach{}, err.Error(), what)
 			}
 		}
 	}
 }
 
-// missesOf reports the keys that the expression of a rule misses and that no entity has.
-func (l *lint) missesOf(f Finding, m Matcher, all func(meet func(bound))) {
+// reportMissedKeysOf reports the keys that the expression of a rule misses and that no entity has.
+func (l *lint) reportMissedKeysOf(f Finding, m Matcher, all func(meet func(bound))) {
 	if m != nil && readsMetadata(m) {
-		l.misses(f, m, all)
+		l.reportMissedKeys(f, m, all)
 	}
 }
 
@@ -112,10 +112,10 @@ func readsMetadata(m Matcher) bool {
 	return !ok || slices.ContainsFunc(reader.Variables(), func(name string) bool { return strings.HasSuffix(name, ".metadata") })
 }
 
-// misses evaluates an expression on what it may meet and reports the keys that it misses and that
-// no entity has. It returns the first other error. A nil m, of an expression that is left out or
-// does not compile, misses nothing.
-func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed error) {
+// reportMissedKeys evaluates an expression on what it may meet and reports the keys that it misses
+// and that no entity has. It returns the first other error. A nil m, of an expression that is left
+// out or does not compile, misses nothing.
+func (l *lint) reportMissedKeys(f Finding, m Matcher, all func(meet func(bound))) (failed error) {
 	if m == nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed 
 		text, missing := missingKey(err)
 		switch {
 		case missing:
-			l.missedBy(f, text)
+			l.reportMissedKey(f, text)
 		case failed == nil:
 			failed = err
 		}
@@ -134,14 +134,14 @@ func (l *lint) misses(f Finding, m Matcher, all func(meet func(bound))) (failed 
 	return failed
 }
 
-// missedBy reports a key that an expression misses, if no entity has it.
-func (l *lint) missedBy(f Finding, text string) {
-	if variable, key, ok := takeKey(text); ok && !l.has(variable, key) {
-		l.unknown(f, variable, key)
+// reportMissedKey reports a key that an expression misses, if no entity has it.
+func (l *lint) reportMissedKey(f Finding, text string) {
+	if variable, key, ok := takeKey(text); ok && !l.hasKey(variable, key) {
+		l.reportUnknownKey(f, variable, key)
 	}
 }
 
-func (l *lint) unknown(f Finding, variable, key string) {
+func (l *lint) reportUnknownKey(f Finding, variable, key string) {
 	l.addApart(f, variable+"\n"+key, LintSelectorUnknownKeys, SeverityWarning, reach{}, fmt.Sprintf("no %s has the key %q", strings.TrimSuffix(variable, ".metadata"), key),
 		"correct the key, or test for it first, as in 'key' in "+variable)
 }
@@ -157,9 +157,9 @@ func takeKey(text string) (variable, key string, ok bool) {
 	return variable, key, closed && (quote == "'" || quote == `"`) && !strings.Contains(key, `\`)
 }
 
-// has reports whether any entity has a key. For a variable that is no metadata of an entity, it
+// hasKey reports whether any entity has a key. For a variable that is no metadata of an entity, it
 // reports true.
-func (l *lint) has(variable, key string) bool {
+func (l *lint) hasKey(variable, key string) bool {
 	keys, known := l.keys[variable]
 	if !known {
 		keys = map[string]bool{}
@@ -205,14 +205,14 @@ func (l *lint) onDeployments(meet func(bound)) {
 // expression, it meets only the first.
 func (l *lint) onTargets(m Matcher, rule *compiledRule) func(meet func(bound)) {
 	return func(meet func(bound)) {
-		l.asked(m, rule, func(i int32) { meet(l.w.bound(i)) })
+		l.eachAsked(m, rule, func(i int32) { meet(l.w.bound(i)) })
 	}
 }
 
 // onVersions meets the same targets with each version that they run or may get.
 func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) {
 	return func(meet func(bound)) {
-		l.asked(m, rule, func(i int32) {
+		l.eachAsked(m, rule, func(i int32) {
 			t := &l.w.targets[i]
 			for n := max(t.current, 0); int(n) < len(l.w.versions[t.deployment].list); n++ {
 				if n <= t.floor() || l.deployable(l.w.version(i, n)) {
@@ -223,12 +223,12 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 	}
 }
 
-// asked visits the targets about which an expression must be asked, among those that a rule governs
-// or, if rule is nil, among all.
-func (l *lint) asked(m Matcher, rule *compiledRule, visit func(int32)) {
+// eachAsked visits the targets about which an expression must be asked, among those that a rule
+// governs or, if rule is nil, among all.
+func (l *lint) eachAsked(m Matcher, rule *compiledRule, visit func(int32)) {
 	perResource := reads(m, ofResource)
-	for k := range l.governed(rule) {
-		for _, i := range k.targets {
+	for c := range l.governed(rule) {
+		for _, i := range c.targets {
 			visit(i)
 			if !perResource {
 				break // the others are alike

@@ -15,10 +15,11 @@ import (
 
 // What Lint says of the roles of the members of a bracket, and of members that no order fits.
 
-// unclosed adds the findings that say why members cannot be ordered, and returns any other error.
-func (l *lint) unclosed(f *frame, err error) error {
+// reportContradictions adds the findings that say why members cannot be ordered, and returns any
+// other error.
+func (l *lint) reportContradictions(b *lintBracket, err error) error {
 	told := map[[2]string]bool{} // several rules may need the same of a member
-	met := l.unclosedNow(f)
+	met := l.contradictionsNow(b)
 	for _, one := range strictjson.Parts(err) {
 		var circle *bracket.CycleError
 		var against *bracket.RoleError
@@ -27,27 +28,27 @@ func (l *lint) unclosed(f *frame, err error) error {
 			when = "once a version is there that is listed for later, as long as"
 		}
 		switch {
-		case errors.As(one, &circle) && l.alsoCircular(f.environment, circle.Path): // lookAtCycles reports it, with its rules
+		case errors.As(one, &circle) && l.alsoCircular(b.environment, circle.Path): // lookAtCycles reports it, with its rules
 		case circle != nil:
-			l.addApart(findingOf(f.rule, ""), strings.Join(circle.Path, "\n"), LintDependencyCycle, SeverityError, reachOf(f.targets),
+			l.addApart(findingOf(b.rule, ""), strings.Join(circle.Path, "\n"), LintDependencyCycle, SeverityError, reachOf(b.targets),
 				"members wait for one another, and nothing is planned "+when+" they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
 		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
 		case against != nil:
 			told[[2]string{against.Deployment, against.Need}] = true
-			rule := f.rule
+			rule := b.rule
 			from, _ := l.w.deployment(against.Deployment)
 			to, _ := l.w.deployment(against.Need)
 			field := "memberRoles"
-			for _, r := range f.rule.policy.dependencies {
-				own := l.w.boundIn(f.environment, from)
-				if need, _ := l.w.need(r, f.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
+			for _, r := range b.rule.policy.dependencies {
+				own := l.w.boundIn(b.environment, from)
+				if need, _ := l.w.need(r, b.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
 					rule, field = r, "dependsOn"
 					break
 				}
 			}
 			var concerns reach
-			for _, i := range f.targets {
+			for _, i := range b.targets {
 				if l.w.targets[i].deployment == from {
 					concerns.add(i)
 				}
@@ -62,17 +63,18 @@ func (l *lint) unclosed(f *frame, err error) error {
 	return nil
 }
 
-// unclosedNow returns the texts of what is wrong with the members of a frame by the versions that are
-// there by now. It works on a copy, because edgesOf fills in what the rest of Lint goes by.
-func (l *lint) unclosedNow(f *frame) map[string]bool {
-	own := newBracketWork(f.rule, f.environment)
-	own.targets, own.deployments = f.targets, f.deployments
+// contradictionsNow returns the texts of what is wrong with the members of a bracket by the
+// versions that are there by now. It works on a copy, because edgesOf fills in what the rest of
+// Lint goes by.
+func (l *lint) contradictionsNow(b *lintBracket) map[string]bool {
+	own := newBracketWork(b.rule, b.environment)
+	own.targets, own.deployments = b.targets, b.deployments
 	members := l.w.edgesOf(own, l.w.now)
 	met := map[string]bool{}
 	if own.unclear != nil {
 		return met
 	}
-	_, err := closedOn(&frame{bracketWork: own}, members)
+	_, err := closedGroup(&lintBracket{bracketWork: own}, members)
 	for _, one := range strictjson.Parts(err) {
 		met[one.Error()] = true
 	}
@@ -107,30 +109,30 @@ type roles struct {
 }
 
 // lookAtRoles says of each environment which members of a bracket are hooks only by the dependencies.
-// The frames are those of one rule, of which memberRoles holds in all environments.
-func (l *lint) lookAtRoles(frames []*frame) {
+// The brackets are those of one rule, of which memberRoles holds in all environments.
+func (l *lint) lookAtRoles(brackets []*lintBracket) {
 	var all []*roles
-	for _, f := range frames {
-		if f.group == nil || f.rule.bracket.MemberRoles != nil {
+	for _, b := range brackets {
+		if b.group == nil || b.rule.bracket.MemberRoles != nil {
 			continue
 		}
-		own := rolesIn(f)
+		own := rolesIn(b)
 		known := slices.IndexFunc(all, func(other *roles) bool { return other.detail == own.detail })
 		if known < 0 {
 			known, all = len(all), append(all, own)
 		}
-		all[known].environments = append(all[known].environments, l.w.environments[f.environment].ID)
+		all[known].environments = append(all[known].environments, l.w.environments[b.environment].ID)
 	}
 	for _, own := range all {
 		where := strings.Join(textlist.Few(own.environments), ", ")
-		l.addApart(findingOf(frames[0].rule, "memberRoles"), where, LintBracketRolesDerived, own.severity, reach{}, "in "+where+" "+own.detail, own.fix)
+		l.addApart(findingOf(brackets[0].rule, "memberRoles"), where, LintBracketRolesDerived, own.severity, reach{}, "in "+where+" "+own.detail, own.fix)
 	}
 }
 
-// rolesIn says what the dependencies make of the members in the environment of a frame.
-func rolesIn(f *frame) *roles {
-	pre, post := rolesOf(f.group, bracket.Pre), rolesOf(f.group, bracket.Post)
-	if alone, pre, post := apart(f); len(pre)+len(post) > 0 {
+// rolesIn says what the dependencies make of the members in the environment of a bracket.
+func rolesIn(b *lintBracket) *roles {
+	pre, post := rolesOf(b.group, bracket.Pre), rolesOf(b.group, bracket.Post)
+	if alone, pre, post := unorderedMembers(b); len(pre)+len(post) > 0 {
 		return &roles{severity: SeverityWarning,
 			detail: fmt.Sprintf("no member is a hook, and but for %s, without any dependency, %s would be pre and %s post: as it is, they run only for new versions of their own, and everything else runs without them",
 				strings.Join(alone, ", "), strings.Join(pre, ", "), strings.Join(post, ", ")),
@@ -159,11 +161,11 @@ func rolesInJSON(pre, post []string) string {
 	return string(text)
 }
 
-// apart returns the members that need no other member and that none needs, and the hooks that the
-// dependencies would make of the other members without them.
-func apart(f *frame) (alone, pre, post []string) {
+// unorderedMembers returns the members that need no other member and that none needs, and the hooks
+// that the dependencies would make of the other members without them.
+func unorderedMembers(b *lintBracket) (alone, pre, post []string) {
 	ordered := map[string]bool{}
-	for _, m := range f.members {
+	for _, m := range b.members {
 		for _, need := range m.Needs {
 			ordered[m.Deployment], ordered[need] = true, true
 		}
@@ -172,7 +174,7 @@ func apart(f *frame) (alone, pre, post []string) {
 		}
 	}
 	var others []bracket.Member
-	for _, m := range f.members {
+	for _, m := range b.members {
 		if ordered[m.Deployment] {
 			others = append(others, m)
 		} else {
@@ -182,7 +184,7 @@ func apart(f *frame) (alone, pre, post []string) {
 	if len(alone) == 0 {
 		return nil, nil, nil
 	}
-	group, _ := closedOn(f, others) // a contradiction is reported for all members together
+	group, _ := closedGroup(b, others) // a contradiction is reported for all members together
 	return alone, rolesOf(group, bracket.Pre), rolesOf(group, bracket.Post)
 }
 
