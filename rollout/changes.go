@@ -78,7 +78,8 @@ func changesOf(before, after situations, jobs bool) (changes Changes) {
 	return changes
 }
 
-type placed struct {
+// targetSituation is what one plan says about one target.
+type targetSituation struct {
 	id TargetID
 	Situation
 }
@@ -86,15 +87,15 @@ type placed struct {
 // situations are what a plan says about its targets, in order. Targets with a job in progress are
 // few bytes each, because there may be as many as targets, and mostly nothing changes about them.
 type situations struct {
-	list []placed // those that start or wait
-	busy []int32  // those with a job in progress, which may be in list as well
-	jobs *work    // of which they are; nil: what is in progress is not known
+	list []targetSituation // those that start or wait
+	busy []int32           // those with a job in progress, which may be in list as well
+	jobs *work             // of which they are; nil: what is in progress is not known
 }
 
 // situations returns what the plan says, with what is in progress in a snapshot; nil if that is not
 // known.
 func (p *Plan) situations(jobs *work) situations {
-	s := situations{list: p.placed(), jobs: jobs}
+	s := situations{list: p.startsAndWaits(), jobs: jobs}
 	if jobs == nil {
 		return s
 	}
@@ -117,7 +118,7 @@ func (p *Plan) situations(jobs *work) situations {
 }
 
 // next takes the situation of the next target; ok is false if there is none left.
-func (s *situations) next() (own placed, ok bool) {
+func (s *situations) next() (own targetSituation, ok bool) {
 	var id TargetID
 	order := -1
 	if len(s.busy) > 0 {
@@ -127,7 +128,7 @@ func (s *situations) next() (own placed, ok bool) {
 			order = s.list[0].id.compare(id)
 		}
 	} else if len(s.list) == 0 {
-		return placed{}, false
+		return targetSituation{}, false
 	}
 	if order <= 0 {
 		own, s.list = s.list[0], s.list[1:]
@@ -158,16 +159,16 @@ func (s *situations) lists(i int32) bool {
 	return len(s.list) > 0 && s.list[0].id.compare(s.jobs.id(i)) <= 0
 }
 
-// placed lists the targets that start or wait, in order.
-func (p *Plan) placed() []placed {
-	list := make([]placed, 0, p.Waiting.Len()+len(p.Start))
+// startsAndWaits lists the targets that start or wait, in order.
+func (p *Plan) startsAndWaits() []targetSituation {
+	list := make([]targetSituation, 0, p.Waiting.Len()+len(p.Start))
 	for wait := range p.Waiting.All() {
-		list = append(list, placed{wait.TargetID, Situation{Wait: wait.Version, Blockers: wait.Blockers}})
+		list = append(list, targetSituation{wait.TargetID, Situation{Wait: wait.Version, Blockers: wait.Blockers}})
 	}
 	for _, start := range p.Start {
-		list = append(list, placed{start.TargetID, Situation{Start: start.Version}})
+		list = append(list, targetSituation{start.TargetID, Situation{Start: start.Version}})
 	}
-	slices.SortStableFunc(list, func(a, b placed) int { return a.id.compare(b.id) })
+	slices.SortStableFunc(list, func(a, b targetSituation) int { return a.id.compare(b.id) })
 	merged := list[:0]
 	for _, one := range list {
 		if n := len(merged); n > 0 && merged[n-1].id == one.id {

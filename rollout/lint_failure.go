@@ -101,16 +101,10 @@ func (l *lint) lookAtRetriesInVain() {
 		for _, back := range view.rollbacks {
 			met := map[final]bool{}
 			for _, retry := range view.retries {
-				var names []string
-				for _, status := range back.rollback.OnJobStatuses {
-					if retry.retry.counts(status) {
-						names = append(names, string(status))
-					}
-				}
-				if len(names) == 0 {
+				own := final{back, statusesOfBoth(back.rollback, retry.retry)}
+				if own.statuses == "" {
 					continue
 				}
-				own := final{back, strings.Join(names, ", ")}
 				if retries[own] == nil {
 					retries[own] = map[*compiledRule]bool{}
 				}
@@ -136,6 +130,18 @@ func (l *lint) lookAtRetriesInVain() {
 			fmt.Sprintf("a job that ends as %s has failed for good: %s", own.statuses, again),
 			fmt.Sprintf("leave %s out of onJobStatuses, or out of retryOnStatuses", own.statuses))
 	}
+}
+
+// statusesOfBoth lists the statuses on which a rule goes back and by which another one counts an
+// attempt; empty if there are none.
+func statusesOfBoth(back *Rollback, retry *Retry) string {
+	var names []string
+	for _, status := range back.OnJobStatuses {
+		if retry.counts(status) {
+			names = append(names, string(status))
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // lookAtRecalls finds rollback rules that take back versions, and targets where they never do.

@@ -86,24 +86,12 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members []resour
 			largest = max(largest, w.capacity.snapshot.Pools[index].Total)
 		}
 	}
+	active := l.activeIn(shut)
 	limited, blocked := false, reach{}
-	down := map[string]bool{} // resources of shut pools that are active already: they start without a place
-	for index := range shut {
-		p := &w.capacity.snapshot.Pools[index]
-		for _, id := range p.Unavailable {
-			down[id] = true
-		}
-		for _, lease := range p.Record.Leases {
-			down[lease.Resource] = true
-		}
-		for _, holder := range p.Jobs {
-			down[holder.Resource] = true
-		}
-	}
 	for _, m := range members {
 		governed := l.governedOn(m.resource, rule)
 		limited = limited || governed.some()
-		if shut[m.pool] && !down[w.resources[m.resource].ID] {
+		if shut[m.pool] && !active[w.resources[m.resource].ID] {
 			blocked.merge(governed)
 		}
 	}
@@ -112,12 +100,36 @@ func (l *lint) lookAtLimited(rule *compiledRule, pools []int32, members []resour
 			fmt.Sprintf("it has %s, and the policy governs no target there: the rule limits nothing", textlist.Counted(len(members), "member")),
 			"correct the expression, or the selector of the policy")
 	}
-	if len(shut) == 0 {
-		return
+	if len(shut) > 0 {
+		l.reportShut(rule, largest, blocked)
 	}
+}
+
+// activeIn returns the resources that are active in some pools already: there targets start without
+// a place.
+func (l *lint) activeIn(pools map[int32]bool) map[string]bool {
+	active := map[string]bool{}
+	for index := range pools {
+		p := &l.w.capacity.snapshot.Pools[index]
+		for _, id := range p.Unavailable {
+			active[id] = true
+		}
+		for _, lease := range p.Record.Leases {
+			active[lease.Resource] = true
+		}
+		for _, holder := range p.Jobs {
+			active[holder.Resource] = true
+		}
+	}
+	return active
+}
+
+// reportShut reports that pools of a rule let nothing start; largest is how many members the largest
+// of them has.
+func (l *lint) reportShut(rule *compiledRule, largest int, blocked reach) {
 	limit, field := rule.pool.Max(), limitField(rule)
-	if all := rule.pool; limit.Of(largest, all.Rounding) > 0 {
-		limit, field = all.Rate.Limit, "rate.limit"
+	if limit.Of(largest, rule.pool.Rounding) > 0 {
+		limit, field = rule.pool.Rate.Limit, "rate.limit"
 	}
 	detail := fmt.Sprintf("a limit of %v lets none of %s start", limit, textlist.Counted(largest, "member"))
 	fix := "write at least 1 to resume; 0 is a pause"

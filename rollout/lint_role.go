@@ -33,34 +33,40 @@ func (l *lint) reportContradictions(b *lintBracket, err error) error {
 			l.addApart(findingOf(b.rule, ""), strings.Join(circle.Path, "\n"), LintDependencyCycle, SeverityError, reachOf(b.targets),
 				"members wait for one another, and nothing is planned "+when+" they do: "+strings.Join(circle.Path, " needs "),
 				"remove one of these dependencies, or narrow it with appliesTo")
-		case errors.As(one, &against) && told[[2]string{against.Deployment, against.Need}]:
-		case against != nil:
-			told[[2]string{against.Deployment, against.Need}] = true
-			rule := b.rule
-			from, _ := l.w.deployment(against.Deployment)
-			to, _ := l.w.deployment(against.Need)
-			field := "memberRoles"
-			for _, r := range b.rule.policy.dependencies {
-				own := l.w.boundIn(b.environment, from)
-				if need, _ := l.w.need(r, b.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
-					rule, field = r, "dependsOn"
-					break
-				}
+		case errors.As(one, &against):
+			if pair := [2]string{against.Deployment, against.Need}; !told[pair] {
+				told[pair] = true
+				l.reportAcrossRoles(b, against, when)
 			}
-			var concerns reach
-			for _, i := range b.targets {
-				if l.w.targets[i].deployment == from {
-					concerns.add(i)
-				}
-			}
-			l.addApart(findingOf(rule, field), against.Deployment+"\n"+against.Need, LintDependencyAcrossRoles, SeverityError, concerns,
-				fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned %s it does", against.Role, against.Deployment, against.NeedRole, against.Need, when),
-				fmt.Sprintf("leave %q out with appliesTo, or %s", against.Deployment, inOrder(against)))
 		default:
 			return one
 		}
 	}
 	return nil
+}
+
+// reportAcrossRoles reports a member that needs one which runs after it; when says when nothing is
+// planned because of that.
+func (l *lint) reportAcrossRoles(b *lintBracket, against *bracket.RoleError, when string) {
+	from, _ := l.w.deployment(against.Deployment)
+	to, _ := l.w.deployment(against.Need)
+	rule, field := b.rule, "memberRoles"
+	for _, r := range b.rule.policy.dependencies {
+		own := l.w.boundIn(b.environment, from)
+		if need, _ := l.w.need(r, b.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
+			rule, field = r, "dependsOn"
+			break
+		}
+	}
+	var concerns reach
+	for _, i := range b.targets {
+		if l.w.targets[i].deployment == from {
+			concerns.add(i)
+		}
+	}
+	l.addApart(findingOf(rule, field), against.Deployment+"\n"+against.Need, LintDependencyAcrossRoles, SeverityError, concerns,
+		fmt.Sprintf("the %s member %q needs the %s member %q, which runs after it, and nothing is planned %s it does", against.Role, against.Deployment, against.NeedRole, against.Need, when),
+		fmt.Sprintf("leave %q out with appliesTo, or %s", against.Deployment, inOrder(against)))
 }
 
 // contradictionsNow returns the texts of what is wrong with the members of a bracket by the

@@ -10,16 +10,16 @@ import (
 // one per release target. All starts are known before any wait is reported, because two brackets
 // may report on one target.
 func (w *work) reportBrackets() {
-	all := make([]settled, len(w.stepped))
+	reported := make([]reportedTargets, len(w.stepped))
 	for k, b := range w.stepped {
-		all[k] = newSettled(b.targets)
+		reported[k] = newReportedTargets(b.targets)
 		w.reportEvents(b)
-		w.reportStarts(b, all[k])
-		w.reportUndispatched(b, all[k])
+		w.reportStarts(b, reported[k])
+		w.reportUndispatched(b, reported[k])
 	}
 	for k, b := range w.stepped {
-		w.reportWaits(b, firstMember+blockerList(k), all[k])
-		w.reportRest(b, all[k])
+		w.reportWaits(b, firstMember+blockerList(k), reported[k])
+		w.reportRemaining(b, reported[k])
 	}
 }
 
@@ -39,26 +39,26 @@ func (w *work) reportEvent(in ruleIn, e bracket.Event) {
 	})
 }
 
-// settled marks the targets of a bracket that have been reported on. They are of one environment,
-// and so close together.
-type settled struct {
+// reportedTargets marks the targets of a bracket that have been reported on. They are of one
+// environment, and so close together.
+type reportedTargets struct {
 	first int32
-	said  []bool // from first on
+	done  []bool // from first on
 }
 
-func newSettled(targets []int32) settled {
+func newReportedTargets(targets []int32) reportedTargets {
 	if len(targets) == 0 {
-		return settled{}
+		return reportedTargets{}
 	}
 	first, last := targets[0], targets[len(targets)-1]
-	return settled{first, make([]bool, last-first+1)}
+	return reportedTargets{first, make([]bool, last-first+1)}
 }
 
-func (s *settled) add(i int32) { s.said[i-s.first] = true }
+func (s *reportedTargets) add(i int32) { s.done[i-s.first] = true }
 
-func (s *settled) has(i int32) bool { return s.said[i-s.first] }
+func (s *reportedTargets) has(i int32) bool { return s.done[i-s.first] }
 
-func (w *work) reportStarts(b *bracketWork, settled settled) {
+func (w *work) reportStarts(b *bracketWork, reported reportedTargets) {
 	members := make([]memberStart, len(b.plan.Start))
 	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
@@ -81,10 +81,10 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 		if p := m.pending; p != nil {
 			c.position = p.position
 			for _, run := range b.runsOn(p) {
-				settled.add(run.target)
+				reported.add(run.target)
 			}
 		}
-		settled.add(i)
+		reported.add(i)
 		if !start.First {
 			if blockers := w.obstacles(b, nil, i, version, nil, start.Run.Purpose == bracket.Rollback); len(blockers) > 0 {
 				w.wait(i, start.Version, blockers)
@@ -101,7 +101,7 @@ func (w *work) reportStarts(b *bracketWork, settled settled) {
 // reportUndispatched offers again the runs that were saved as started and have no job, because the
 // host stopped in between. The run id is the same, so a job that is merely not visible yet is not
 // created twice.
-func (w *work) reportUndispatched(b *bracketWork, settled settled) {
+func (w *work) reportUndispatched(b *bracketWork, reported reportedTargets) {
 	walk := walk{work: w, bracket: b}
 	members := make([]memberStart, len(b.plan.Redispatch))
 	for k := range b.plan.Redispatch {
@@ -110,7 +110,7 @@ func (w *work) reportUndispatched(b *bracketWork, settled settled) {
 		if i == none {
 			continue // the target is gone, so nothing can run the job
 		}
-		settled.add(i)
+		reported.add(i)
 		blockers := w.freezes(nil, i, true)
 		if t := &w.targets[i]; t.busy {
 			blockers = w.also(blockers, busy(t))
@@ -137,9 +137,10 @@ func (b *bracketWork) starts(target int32, version string) {
 	put(&b.started, target, version)
 }
 
-// atWork reports whether the open execution starts, or runs, the version that the next group has
-// for a target. Hooks have the same version in every group: a hook that is at work does not wait.
-func (w *work) atWork(b *bracketWork, run pendingRun) bool {
+// startsOrRuns reports whether the open execution starts, or runs, the version that the next group
+// has for a target. Hooks have the same version in every group: a hook that is at work does not
+// wait.
+func (w *work) startsOrRuns(b *bracketWork, run pendingRun) bool {
 	if version, starts := b.started[run.target]; starts && w.number(run.target, version) == run.version {
 		return true
 	}
@@ -148,49 +149,49 @@ func (w *work) atWork(b *bracketWork, run pendingRun) bool {
 
 // reportWaits lists what waits in a bracket; members stands for what its members wait for that wait
 // for others.
-func (w *work) reportWaits(b *bracketWork, members blockerList, settled settled) {
+func (w *work) reportWaits(b *bracketWork, members blockerList, reported reportedTargets) {
 	w.blockers = slices.Grow(w.blockers, len(b.pending))
 	walk := walk{work: w, bracket: b}
 	next := 0 // in b.pending
 	for wait := range b.plan.Waits() {
 		switch {
 		case wait.Resource == "":
-			// The group collects: reportRest says so for each target that has a new version.
+			// The group collects: reportRemaining says so for each target that has a new version.
 		case wait.Deployment != "":
 			i := walk.find(wait.Resource, wait.Deployment)
-			if i == none || settled.has(i) {
+			if i == none || reported.has(i) {
 				continue
 			}
-			settled.add(i)
-			version := awaited(memberIn(walk.open(wait.Resource), wait.Deployment))
+			reported.add(i)
+			version := awaitedVersion(memberIn(walk.open(wait.Resource), wait.Deployment))
 			if n := w.number(i, version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
 				w.waitFor(i, n, members)
 			} else {
-				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, said(wait), nil)))
+				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, verdictOfWait(wait), nil)))
 			}
 		default:
 			for w.resources[b.pending[next].resource].ID != wait.Resource {
 				next++
 			}
 			p := &b.pending[next]
-			listed := w.list(w.pendingBlockers(b, p, said(wait)))
+			listed := w.list(w.pendingBlockers(b, p, verdictOfWait(wait)))
 			var open *bracket.Execution // the one whose end the resource waits for
 			if wait.Reason == bracket.ReasonQueued || wait.Reason == bracket.ReasonMergeBudget {
 				open = walk.open(wait.Resource)
 			}
 			for _, run := range b.runsOn(p) {
-				if w.atWork(b, run) || w.comes(open, run) {
+				if w.startsOrRuns(b, run) || w.comes(open, run) {
 					continue
 				}
-				settled.add(run.target)
+				reported.add(run.target)
 				w.waitFor(run.target, run.version, listed)
 			}
 		}
 	}
 }
 
-// said returns a wait as a verdict.
-func said(wait bracket.Wait) bracket.Verdict {
+// verdictOfWait returns a wait as a verdict.
+func verdictOfWait(wait bracket.Wait) bracket.Verdict {
 	return bracket.Verdict{Reason: wait.Reason, Until: wait.Until, On: wait.On()}
 }
 
@@ -222,13 +223,13 @@ func (w *work) comes(open *bracket.Execution, run pendingRun) bool {
 	}
 	t := &w.targets[run.target]
 	m := memberIn(open, t.Deployment)
-	return m != nil && open.Environment == t.Environment && m.Status == bracket.MemberRunning && awaited(m) == w.version(run.target, run.version).ID
+	return m != nil && open.Environment == t.Environment && m.Status == bracket.MemberRunning && awaitedVersion(m) == w.version(run.target, run.version).ID
 }
 
-// awaited returns the version that a member of an open execution waits to run. For a member on its
-// way back it is the one that the member came from, and for a member that is back the one that was
-// taken back.
-func awaited(m *bracket.ExecutionMember) string {
+// awaitedVersion returns the version that a member of an open execution waits to run. For a member
+// on its way back it is the one that the member came from, and for a member that is back the one
+// that was taken back.
+func awaitedVersion(m *bracket.ExecutionMember) string {
 	if m.Purpose != bracket.Rollback || m.Status == bracket.MemberRolledBack {
 		return m.Version
 	}

@@ -77,8 +77,8 @@ func (w *work) isStrict(pool int32) bool {
 }
 
 // doubtFirst doubts the candidates that others wait for and that got no slots once these did not
-// ask. One of these had lent the place by its override, or had kept out a start that an override lets
-// past. doubtFirst reports whether it doubted any.
+// ask. One of these had lent the place by its override, or had kept out a start that an override
+// lets past. doubtFirst reports whether it doubted any.
 func (w *work) doubtFirst() (anybody bool) {
 	begins := map[int32]bool{}
 	for _, b := range w.behind {

@@ -4,12 +4,12 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// reportRest reports what a bracket says of the newest version of every target that is not settled
-// yet.
-func (w *work) reportRest(b *bracketWork, settled settled) {
-	newest, opinion := w.newestOf(b), w.opinions(b)
+// reportRemaining reports what blocks the newest version on every target of a bracket that has not
+// been reported on yet.
+func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
+	newest, blockersOf := w.newestOf(b), w.newMemberBlockers(b)
 	for _, i := range b.targets {
-		if settled.has(i) || b.lent[i] {
+		if reported.has(i) || b.lent[i] {
 			continue
 		}
 		if b.rule == nil {
@@ -20,9 +20,11 @@ func (w *work) reportRest(b *bracketWork, settled settled) {
 		}
 		t := &w.targets[i]
 		n := newest(i)
-		if n < 0 || n <= t.current || t.running(w.version(i, n).ID) {
-			w.kept(i)
-		} else if blockers := opinion(i, n); blockers != 0 {
+		var blockers blockerList
+		if n >= 0 && n > t.current && !t.running(w.version(i, n).ID) {
+			blockers = blockersOf(i, n)
+		}
+		if blockers != 0 {
 			w.waitFor(i, n, blockers)
 		} else {
 			w.kept(i)
@@ -60,20 +62,20 @@ func (w *work) newestOf(b *bracketWork) func(i int32) int32 {
 	}
 }
 
-// opinions returns a function that lists the opinion about a version on a target, and returns 0 if
-// nothing blocks it. On a resource that never had an execution, and has none pending, the answer is
+// newMemberBlockers returns a function that lists what blocks a version on a target, and returns 0
+// if nothing does. On a resource that never had an execution, and has none pending, the answer is
 // the same for all targets that run the same version. Targets are asked for in order.
-func (w *work) opinions(b *bracketWork) func(i, n int32) blockerList {
+func (w *work) newMemberBlockers(b *bracketWork) func(i, n int32) blockerList {
 	type like struct{ deployment, current, candidate, view int32 }
-	type said struct {
+	type answered struct {
 		like
 		listed blockerList
 	}
 	answers := map[like]blockerList{}
-	last := tableOf(w, b, said{}) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
+	last := tableOf(w, b, answered{}) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
 	records, pending := b.state.Executions, b.pending
 	ask := func(i, n int32) blockerList {
-		if list := w.opinion(b, i, n); list != nil {
+		if list := w.memberBlockers(b, i, n); list != nil {
 			return w.list(list)
 		}
 		return 0
@@ -98,14 +100,14 @@ func (w *work) opinions(b *bracketWork) func(i, n int32) blockerList {
 				listed = ask(i, n)
 				answers[alike] = listed
 			}
-			*before = said{alike, listed}
+			*before = answered{alike, listed}
 		}
 		return before.listed
 	}
 }
 
-// opinion returns what blocks a version on a bracket's target, or nil if nothing does.
-func (w *work) opinion(b *bracketWork, i, n int32) []Verdict {
+// memberBlockers returns what blocks a version on a bracket's target, or nil if nothing does.
+func (w *work) memberBlockers(b *bracketWork, i, n int32) []Verdict {
 	t := &w.targets[i]
 	verdict := b.plan.Evaluate(b.state, t.Resource, t.Deployment, w.version(i, n).ID, w.now)
 	unasked := b.unclear != nil && verdict.Reason == bracket.ReasonNotApplicable

@@ -6,8 +6,8 @@ import (
 	"github.com/tranche-dev/tranche/bracket"
 )
 
-// coming is a member that an execution still has to bring.
-type coming struct {
+// memberToBring is a member that an execution still has to bring.
+type memberToBring struct {
 	run     pendingRun
 	needs   []int32 // deployments of members that come before it
 	running bool
@@ -29,13 +29,13 @@ func (w *work) inOrder(i, version int32, x bringer) []Verdict {
 		return nil
 	}
 	if w.bringing.bringer != x { // members of one execution are mostly asked for one after the other
-		w.bringing = bringing{x, w.late(w.comingOf(x))}
+		w.bringing = bringing{x, w.deadlocked(w.membersToBring(x))}
 	}
-	late := w.bringing.late
-	if _, never := slices.BinarySearchFunc(late, i, func(run pendingRun, i int32) int { return int(run.target - i) }); !never {
+	deadlocked := w.bringing.deadlocked
+	if _, never := slices.BinarySearchFunc(deadlocked, i, func(run pendingRun, i int32) int { return int(run.target - i) }); !never {
 		return blockers
 	}
-	return w.versionDependencies(nil, i, v, late) // the others come first, for this member too
+	return w.versionDependencies(nil, i, v, deadlocked) // the others come first, for this member too
 }
 
 // bringer is an execution that begins or one that is open.
@@ -49,17 +49,17 @@ type bringer struct {
 // bringing is what is known of the execution that was asked for last.
 type bringing struct {
 	bringer
-	late []pendingRun
+	deadlocked []pendingRun
 }
 
-// late lists the members that would never run if every version waited for what it needs of the
-// other members, in order of their targets.
-func (w *work) late(members []coming) []pendingRun {
+// deadlocked lists the members that would never run if every version waited for what it needs of
+// the other members, in order of their targets.
+func (w *work) deadlocked(members []memberToBring) []pendingRun {
 	awaits := func(d int32) bool {
-		k, member := slices.BinarySearchFunc(members, d, func(c coming, d int32) int { return int(w.targets[c.run.target].deployment - d) })
+		k, member := slices.BinarySearchFunc(members, d, func(c memberToBring, d int32) int { return int(w.targets[c.run.target].deployment - d) })
 		return member && !members[k].brought
 	}
-	free := func(c *coming) bool {
+	free := func(c *memberToBring) bool {
 		if c.running {
 			return true
 		}
@@ -83,21 +83,21 @@ func (w *work) late(members []coming) []pendingRun {
 			}
 		}
 	}
-	var late []pendingRun
+	var deadlocked []pendingRun
 	for k := range members {
 		if c := &members[k]; !c.brought {
-			late = append(late, c.run)
+			deadlocked = append(deadlocked, c.run)
 		}
 	}
-	return late
+	return deadlocked
 }
 
-// comingOf lists what an execution still has to bring, in order of the targets.
-func (w *work) comingOf(x bringer) []coming {
+// membersToBring lists what an execution still has to bring, in order of the targets.
+func (w *work) membersToBring(x bringer) []memberToBring {
 	if x.begins != nil {
-		return w.comingFirst(x.bracket, x.begins)
+		return w.membersAtBegin(x.bracket, x.begins)
 	}
-	var list []coming
+	var list []memberToBring
 	from, to := w.siblings(x.from)
 	for k := range x.open.Members {
 		m := &x.open.Members[k]
@@ -112,7 +112,7 @@ func (w *work) comingOf(x bringer) []coming {
 		if at == none {
 			continue
 		}
-		c := coming{run: pendingRun{at, w.versions[d].number(m.Version)}, running: m.Status == bracket.MemberRunning}
+		c := memberToBring{run: pendingRun{at, w.versions[d].number(m.Version)}, running: m.Status == bracket.MemberRunning}
 		for _, id := range m.Needs {
 			if need, known := w.deployment(id); known {
 				c.needs = append(c.needs, need)
@@ -123,11 +123,11 @@ func (w *work) comingOf(x bringer) []coming {
 	return list
 }
 
-// comingFirst lists what an execution brings when it begins.
-func (w *work) comingFirst(b *bracketWork, p *pendingResource) []coming {
+// membersAtBegin lists what an execution brings when it begins.
+func (w *work) membersAtBegin(b *bracketWork, p *pendingResource) []memberToBring {
 	runs := slices.Clone(b.runsOn(p))
 	slices.SortFunc(runs, func(a, b pendingRun) int { return int(a.target - b.target) })
-	list := make([]coming, len(runs))
+	list := make([]memberToBring, len(runs))
 	for k, run := range runs {
 		list[k].run = run
 		for _, need := range *b.needs.at(w.targets[run.target].deployment) {
