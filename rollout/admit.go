@@ -13,17 +13,17 @@ import (
 // admitting holds the candidates that ask for slots, and the answers.
 type admitting struct {
 	candidates pieces[candidate]
-	turns      []int32                         // indices of the candidates, in the order in which they ask for capacity
+	batch      []int32                         // indices of the candidates, in the order in which they ask for capacity; a rank is an index in it
 	behind     []behind                        // who does not ask, see onePerResource
 	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	foreseen   map[int32]bool                  // those of them that were not admitted, see keyless
 	oneByOne   bool                            // nobody is doubted any more who is not admitted
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
-	asked   []concurrency.Candidate // per turn: the candidate as it was asked last
-	answer  concurrency.Result      // to asked
-	counted map[poolPlace]bool      // places that count in answer only because an override forces a start there, see lentPlaces
-	inUse   map[string][]Condition  // by family, if a verdict needs them: the pools that are active, see activePools
+	requests  []concurrency.Candidate // per rank: as the candidate asked for its slots last
+	admission concurrency.Result      // what the pools said to these
+	counted   map[poolPlace]bool      // places that count in admission only because an override forces a start there, see lentPlaces
+	inUse     map[string][]Condition  // by family, if a verdict needs them: the pools that are active, see activePools
 }
 
 // granting holds what has to be known of the starts after the plan is made.
@@ -38,20 +38,20 @@ type granting struct {
 	unrated  map[poolPlace]bool          // places in which an override lets a start begin beyond a rate
 }
 
-// admit asks for the slots of all candidates at once and turns the answer into starts and waits.
+// admit asks for the slots of all candidates at once, and makes starts and waits of the answer.
 func (w *work) admit() error {
-	w.takeTurns()
-	everybody := w.turns
+	w.sortBatch()
+	everybody := w.batch
 	for again := true; again; {
 		if err := w.ask(); err != nil {
 			return err
 		}
 		if again = w.onePerResource(); !again && (w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless() || w.doubtFirst() || w.unforeseen()) {
-			w.turns, w.behind, again = everybody, nil, true // nobody waits for an execution that is doubted and does not begin
+			w.batch, w.behind, again = everybody, nil, true // nobody waits for an execution that is doubted and does not begin
 		}
 	}
 	w.waitBehind()
-	w.wake(w.answer.Next)
+	w.wake(w.admission.Next)
 	w.starts()
 	w.refused()
 	slices.SortFunc(w.older, func(a, b olderWait) int { return cmp.Compare(a.target, b.target) })
@@ -60,13 +60,13 @@ func (w *work) admit() error {
 }
 
 // byCandidate turns a list of n answers around: per candidate, one more than the index of the
-// answer to it, or 0. turnOf says which turn an answer is about. Neighbours among the candidates
-// are about neighbours in memory, while turns go all over the fleet: what is done in the order of
-// turns waits for memory most of the time.
-func (w *work) byCandidate(n int, turnOf func(k int) int32) []int32 {
+// answer to it, or 0. rankOf says which rank in the batch an answer is about. Neighbours among the
+// candidates are about neighbours in memory, while the batch goes all over the fleet: what is done
+// in its order waits for memory most of the time.
+func (w *work) byCandidate(n int, rankOf func(k int) int32) []int32 {
 	list := make([]int32, w.candidates.len())
 	for k := range n {
-		list[w.turns[turnOf(k)]] = int32(k) + 1
+		list[w.batch[rankOf(k)]] = int32(k) + 1
 	}
 	return list
 }
@@ -74,12 +74,12 @@ func (w *work) byCandidate(n int, turnOf func(k int) int32) []int32 {
 // unlimited reports whether there is no pool. Then all candidates start, and nobody is asked.
 func (w *work) unlimited() bool { return len(w.capacity.snapshot.Pools) == 0 }
 
-// starting returns how many candidates start, and the turn of each.
-func (w *work) starting() (n int, turnOf func(k int) int32) {
+// starting returns how many candidates start, and the rank of each.
+func (w *work) starting() (n int, rankOf func(k int) int32) {
 	if w.unlimited() {
-		return len(w.turns), func(k int) int32 { return int32(k) }
+		return len(w.batch), func(k int) int32 { return int32(k) }
 	}
-	return len(w.answer.Admitted), func(k int) int32 { return w.answer.Admitted[k].Candidate }
+	return len(w.admission.Admitted), func(k int) int32 { return w.admission.Admitted[k].Candidate }
 }
 
 // ask asks for the slots of all candidates in one batch.
@@ -87,11 +87,11 @@ func (w *work) ask() error {
 	if w.unlimited() {
 		return nil
 	}
-	w.asked = make([]concurrency.Candidate, len(w.turns))
+	w.requests = make([]concurrency.Candidate, len(w.batch))
 	var slab []int32
-	turnOf := w.byCandidate(len(w.turns), func(k int) int32 { return int32(k) })
-	for at, turn := range turnOf {
-		if turn == 0 {
+	rankOf := w.byCandidate(len(w.batch), func(k int) int32 { return int32(k) })
+	for at, rank := range rankOf {
+		if rank == 0 {
 			continue
 		}
 		c := w.candidates.at(int32(at))
@@ -117,22 +117,22 @@ func (w *work) ask() error {
 		// candidate may hold a part of what it needs only because a planner stopped, or met a
 		// conflict, while it claimed or gave back one pool after the other. Another holder may have
 		// got the last place of another pool since.
-		w.asked[turn-1] = concurrency.Candidate{
-			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(turn), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || runs != nil,
+		w.requests[rank-1] = concurrency.Candidate{
+			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(rank), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || runs != nil,
 		}
 	}
-	given := map[int32]bool{} // turns that are forced in one pool and refused by another
+	given := map[int32]bool{} // ranks that are forced in one pool and refused by another
 	for again := true; again; {
 		restore := w.force(given)
-		answer, err := concurrency.Plan(w.doors(), w.asked, w.now)
+		answer, err := concurrency.Plan(w.poolsAsked(), w.requests, w.now)
 		restore()
 		if err != nil {
 			return err
 		}
 		answer.Pools = answer.Pools[:len(w.capacity.snapshot.Pools)]
-		w.answer, again = answer, false
+		w.admission, again = answer, false
 		for _, refused := range answer.Refused {
-			if w.candidates.at(w.turns[refused.Candidate]).forced {
+			if w.candidates.at(w.batch[refused.Candidate]).forced {
 				given[refused.Candidate], again = true, true // its place must not count, since it does not start
 			}
 		}
@@ -140,9 +140,9 @@ func (w *work) ask() error {
 	return nil
 }
 
-// doors returns the pools, followed by a shut one if any candidate is doubted. A doubted candidate
+// poolsAsked returns the pools, followed by a shut one if any candidate is doubted. A doubted candidate
 // needs the shut pool too, so it is refused and still learns what the other pools say.
-func (w *work) doors() concurrency.Snapshot {
+func (w *work) poolsAsked() concurrency.Snapshot {
 	s := w.capacity.snapshot
 	if len(w.doubted) > 0 {
 		key := "shut" // made different from the keys of all pools
@@ -161,7 +161,7 @@ type poolPlace struct {
 }
 
 // force lets a candidate start if an override lets its version past a concurrency rule, except for
-// the turns in but. The candidate's resource counts as down in the pool before the batch, so the
+// the ranks in but. The candidate's resource counts as down in the pool before the batch, so the
 // candidate is admitted whatever the limit, and its place counts. restore puts the leases of the
 // records back.
 func (w *work) force(but map[int32]bool) (restore func()) {
@@ -182,15 +182,15 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	}
 	keyed := map[poolPlace]bool{}            // places on which no key refuses a forced candidate
 	taken := map[int32][]concurrency.Lease{} // by pool
-	for k, at := range w.turns {
+	for k, at := range w.batch {
 		c := w.candidates.at(at)
 		c.forced = false
-		for _, pool := range w.asked[k].Needs {
+		for _, pool := range w.requests[k].Needs {
 			if but[int32(k)] || !w.forced(c, pool) {
 				continue
 			}
 			c.forced = true
-			at := poolPlace{pool, w.asked[k].Resource}
+			at := poolPlace{pool, w.requests[k].Resource}
 			record := &pools[pool].Record
 			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
 			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || w.counted[at] {
@@ -233,17 +233,17 @@ func (w *work) forced(c *candidate, pool int32) bool {
 
 // noteLetPast notes the pools past whose rules an override lets a start.
 func (w *work) noteLetPast(c *candidate, start int32) {
-	for _, claim := range w.answer.Admitted[start-1].Claims {
+	for _, claim := range w.admission.Admitted[start-1].Claims {
 		if w.forced(c, claim.Pool) {
 			put(&w.letPast, start, append(w.letPast[start], claim.Pool))
 		}
 	}
 }
 
-// starts lists the admitted candidates in turn.
+// starts lists the admitted candidates in the order of the batch.
 func (w *work) starts() {
-	n, turnOf := w.starting()
-	list := w.answer.Admitted
+	n, rankOf := w.starting()
+	list := w.admission.Admitted
 	w.plan.Start = make([]Start, n)
 	claims := 0
 	for k := range list {
@@ -257,7 +257,7 @@ func (w *work) starts() {
 		from := len(slab)
 		for _, claim := range list[k].Claims {
 			own := Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds}
-			if w.counted[poolPlace{claim.Pool, w.asked[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
+			if w.counted[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
 				own.PeriodSeconds = int32(pools[claim.Pool].Rate.PeriodSeconds)
 			}
 			slab = append(slab, own)
@@ -265,7 +265,7 @@ func (w *work) starts() {
 		start := &w.plan.Start[k]
 		start.Reason, start.Claims = Reason(list[k].Reason), slab[from:len(slab):len(slab)]
 	}
-	for k, place := range w.byCandidate(n, turnOf) {
+	for k, place := range w.byCandidate(n, rankOf) {
 		if place == 0 {
 			continue
 		}
@@ -291,7 +291,7 @@ func (w *work) starts() {
 // refused lists the candidates that wait for a slot. A refused first start of an execution keeps
 // all members on its resource waiting.
 func (w *work) refused() {
-	shared := make([][]Verdict, len(w.answer.Refusals))
+	shared := make([][]Verdict, len(w.admission.Refusals))
 	places := map[poolPlace]concurrency.Reason{}
 	for _, doubtful := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(), w.unprovedPlaces(), w.unusedPlaces()} {
 		maps.Copy(places, doubtful)
@@ -301,19 +301,19 @@ func (w *work) refused() {
 			put(&w.unrated, at, true)
 		}
 	}
-	w.queue, w.queuedIn = make([]queued, len(w.answer.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
+	w.queue, w.queuedIn = make([]queued, len(w.admission.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
 	rates := slices.ContainsFunc(w.capacity.snapshot.Pools, func(p concurrency.Pool) bool { return !p.Rate.IsZero() })
 	unkeyed := w.unkeyed()
 	lent := w.lentRates()
-	for k, place := range w.byCandidate(len(w.answer.Refused), func(k int) int32 { return w.answer.Refused[k].Candidate }) {
+	for k, place := range w.byCandidate(len(w.admission.Refused), func(k int) int32 { return w.admission.Refused[k].Candidate }) {
 		if place == 0 {
 			continue
 		}
-		c, refused := w.candidates.at(int32(k)), w.answer.Refused[place-1]
+		c, refused := w.candidates.at(int32(k)), w.admission.Refused[place-1]
 		if rates { // else what was asked, which is far away in memory, is mostly not looked at
-			w.shareRates(&w.asked[refused.Candidate])
+			w.shareRates(&w.requests[refused.Candidate])
 		}
-		refusals, own := w.allOf(w.answer.Refusals[refused.Why], int32(k), &w.asked[refused.Candidate], places, unkeyed)
+		refusals, own := w.allOf(w.admission.Refusals[refused.Why], int32(k), &w.requests[refused.Candidate], places, unkeyed)
 		let := c.anyRun(w.mayLet) // past some pool, perhaps
 		alike := !let && !own
 		var blockers []Verdict
@@ -340,7 +340,7 @@ func (w *work) refused() {
 }
 
 // shareRates notes the pools with a rate that a refused candidate needs, whichever pool refuses it:
-// starts that have their turn after it may use the rate up.
+// starts that ask after it may use the rate up.
 func (w *work) shareRates(c *concurrency.Candidate) {
 	pools := w.capacity.snapshot.Pools
 	for _, pool := range c.Needs {
@@ -363,7 +363,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate)
 		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
 		On: []Condition{{Kind: ConditionKind(refusal.Reason.On()), Pool: own.Key}},
 	}
-	switch opens := w.answer.Pools[refusal.Pool].RateOpens; refusal.Reason {
+	switch opens := w.admission.Pools[refusal.Pool].RateOpens; refusal.Reason {
 	case concurrency.SlotRateFull, concurrency.SlotReserved:
 		if opens.IsZero() && refusal.Reason == concurrency.SlotRateFull { // only candidates wait that were doubted
 			opens = lent[refusal.Pool].opens
@@ -394,7 +394,7 @@ func (w *work) activePools() map[string][]Condition {
 	on := map[string][]Condition{}
 	pools := w.capacity.snapshot.Pools
 	for k := range pools {
-		if family := pools[k].Family; family != "" && (w.answer.Pools[k].KeyActive || len(w.answer.Pools[k].Holders) > 0) {
+		if family := pools[k].Family; family != "" && (w.admission.Pools[k].KeyActive || len(w.admission.Pools[k].Holders) > 0) {
 			on[family] = append(on[family], Condition{Kind: OnSlot, Pool: pools[k].Key})
 		}
 	}

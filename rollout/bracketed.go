@@ -69,7 +69,7 @@ type pendingResource struct {
 	position int32
 	founders int32     // of the rollout that gives the position
 	starts   bool      // its first runs start
-	queued   int32     // one more than the turn, among those that are refused, of its start in the queue; 0: there is none
+	queued   int32     // one more than the index of its start in the queue; 0: there is none
 	blockers []Verdict // what keeps the execution from being due, besides time
 	timed    []Verdict // rules that it waits for and that time will open
 	due      time.Time // if time takes blockers away, or those who have them: when turn, timed and windows let it start after that

@@ -108,10 +108,10 @@ func (w *work) groupOf(t *target) string {
 	return p.group
 }
 
-// takeTurns sorts the turns in which the candidates ask for capacity: starts that take a target
+// sortBatch puts the candidates in the order in which they ask for capacity: starts that take a target
 // back come first, then the order is by priority, due time, position and ids. Ids are compared only
 // where the rest is equal. Small entries are sorted instead of candidates.
-func (w *work) takeTurns() {
+func (w *work) sortBatch() {
 	type entry struct {
 		seconds     int64
 		nanoseconds int32
@@ -150,9 +150,9 @@ func (w *work) takeTurns() {
 		}
 		return w.compareIDs(w.candidates.at(a.index), w.candidates.at(b.index))
 	})
-	w.turns = make([]int32, len(entries))
+	w.batch = make([]int32, len(entries))
 	for k := range entries {
-		w.turns[k] = entries[k].index
+		w.batch[k] = entries[k].index
 	}
 }
 

@@ -163,7 +163,7 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 	if p.work == nil {
 		return p.Now
 	}
-	next := alarm{now: p.Now, rings: p.Next}
+	next := wakeup{now: p.Now, next: p.Next}
 	runs := make(map[string]bool, len(starts))
 	for _, start := range starts {
 		runs[start.Run] = true
@@ -193,12 +193,12 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 			next.wake(p.Now.Add(pool.StuckAfter))
 		}
 	}
-	return next.rings
+	return next.next
 }
 
-// afterClaims sets the alarm for what the claims of a start keep from others for a time. begin gets,
+// afterClaims wakes the host for what the claims of a start keep from others for a time. begin gets,
 // by pool with a rate that others need, the resources that begin.
-func (p *Plan) afterClaims(start *Start, next *alarm, begin map[int32]map[string]bool) {
+func (p *Plan) afterClaims(start *Start, next *wakeup, begin map[int32]map[string]bool) {
 	if p.work.unsure || p.work.freeing[start.holder()] {
 		next.wake(p.Now.Add(1))
 	}

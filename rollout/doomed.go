@@ -17,7 +17,7 @@ import (
 func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) {
 	why = map[*compiledRule]string{}
 	for rest := h; rest != nil && opens.IsZero(); {
-		guilty, apart := w.neverOpening(rest, w.now, &h.now.alarm)
+		guilty, apart := w.neverOpening(rest, w.now, &h.now.wakeup)
 		text := neverOpens(h.longest)
 		if apart {
 			text = neverMeet(guilty, h.longest)
@@ -44,8 +44,8 @@ func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) 
 // instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
 // if only several of them do together. If every policy is open at times, but never all of them at
 // once, it returns all rules, and apart is true. If at is now, the last time that a policy was open
-// for long enough may end by itself, and then its rules are among them: the alarm is set for that.
-func (w *work) neverOpening(h *hours, at time.Time, a *alarm) (guilty []*compiledRule, apart bool) {
+// for long enough may end by itself, and then its rules are among them: next is woken for that.
+func (w *work) neverOpening(h *hours, at time.Time, a *wakeup) (guilty []*compiledRule, apart bool) {
 	shut := func(calendar clock.Calendar) bool {
 		opens, err := calendar.NextFit(at, h.longest)
 		if err == nil && opens.Equal(w.now) {

@@ -32,13 +32,13 @@ func (w *work) goPast() {
 	keys := w.activeKeys()
 	marked := w.marked()
 	inUse := map[int32]map[poolPlace]bool{} // by pool
-	for _, admitted := range w.answer.Admitted {
-		c := w.candidates.at(w.turns[admitted.Candidate])
+	for _, admitted := range w.admission.Admitted {
+		c := w.candidates.at(w.batch[admitted.Candidate])
 		if !c.forced {
 			continue
 		}
 		for _, claim := range admitted.Claims {
-			p, summary := &pools[claim.Pool], &w.answer.Pools[claim.Pool]
+			p, summary := &pools[claim.Pool], &w.admission.Pools[claim.Pool]
 			full, locked := summary.Active > summary.Max, keys[p.Family] > p.MaxActiveKeys // without a family 0 > 0
 			if !full && !locked || !w.forced(c, claim.Pool) {
 				continue
@@ -97,7 +97,7 @@ func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	rates := w.lentRates()
 	for at := range w.counted {
-		switch pool := &w.answer.Pools[at.pool]; {
+		switch pool := &w.admission.Pools[at.pool]; {
 		case pool.Active > pool.Max:
 			places[at] = noRoom(pool)
 		case !rates[at.pool].lets:
@@ -124,9 +124,9 @@ func (w *work) lentRates() map[int32]lentRate {
 		return nil
 	}
 	begin := map[poolPlace]bool{}
-	for _, admitted := range w.answer.Admitted {
+	for _, admitted := range w.admission.Admitted {
 		for _, claim := range admitted.Claims {
-			if at := (poolPlace{claim.Pool, w.asked[admitted.Candidate].Resource}); claim.PeriodSeconds > 0 && forced[claim.Pool] > 0 && !begin[at] {
+			if at := (poolPlace{claim.Pool, w.requests[admitted.Candidate].Resource}); claim.PeriodSeconds > 0 && forced[claim.Pool] > 0 && !begin[at] {
 				begin[at] = true
 				forced[claim.Pool]++
 			}
@@ -172,7 +172,7 @@ func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	}
 	beyond := map[poolPlace]concurrency.Reason{}
 	for k, first := range given {
-		summary := &w.answer.Pools[k]
+		summary := &w.admission.Pools[k]
 		for _, at := range w.inUseBesides(k, marked) {
 			delete(first, at.resource)
 		}

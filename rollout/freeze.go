@@ -111,18 +111,18 @@ func (z *Freeze) id() string { return z.ID }
 
 // freezing holds the active freezes.
 type freezing struct {
-	frozen map[int32]bool        // resources that some of them name
-	by     map[TargetID][]*frost // by what they name; an empty id where they name nothing
-	inPair map[int32]frozenPair  // those that name no resource, for a deployment in an environment, as far as they were asked for
+	frozenResources map[int32]bool               // resources that some of them name
+	freezesByScope  map[TargetID][]*activeFreeze // by what they name; an empty id where they name nothing
+	frozenPairs     map[int32]frozenPair         // those that name no resource, for a deployment in an environment, as far as they were asked for
 }
 
 type frozenPair struct {
-	freezes  []*frost  // the earliest created first
-	verdicts []Verdict // what they say, shared by all targets that wait for nothing else
+	freezes  []*activeFreeze // the earliest created first
+	verdicts []Verdict       // what they say, shared by all targets that wait for nothing else
 }
 
-// frost is an active freeze and what it says to every target.
-type frost struct {
+// activeFreeze is an active freeze and what it says to every target.
+type activeFreeze struct {
 	*Freeze
 	verdict Verdict
 }
@@ -132,7 +132,7 @@ func (w *work) freeze(list []Freeze) {
 	for i := range list {
 		z := &list[i]
 		if z.PauseCurves {
-			w.stop(z)
+			w.addPause(z)
 		}
 		if expired(z.ExpiresAt, w.now) {
 			continue
@@ -148,19 +148,19 @@ func (w *work) freeze(list []Freeze) {
 			continue
 		}
 		w.wake(until)
-		own := &frost{z, Verdict{
+		own := &activeFreeze{z, Verdict{
 			Status: Pending, Reason: ReasonFrozen, Until: told(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
 		}}
 		at := TargetID{z.Resource, z.Environment, z.Deployment}
-		put(&w.by, at, append(w.by[at], own))
+		put(&w.freezesByScope, at, append(w.freezesByScope[at], own))
 		if z.Resource != "" {
 			r, _ := w.resource(z.Resource) // it is known, see freezesNothing
-			put(&w.frozen, r, true)
+			put(&w.frozenResources, r, true)
 		}
 	}
 }
 
-func (z *frost) compare(other *frost) int {
+func (z *activeFreeze) compare(other *activeFreeze) int {
 	return cmp.Or(z.CreatedAt.Compare(other.CreatedAt), strings.Compare(z.ID, other.ID))
 }
 
@@ -211,9 +211,9 @@ func (w *work) anyIn(environment, deployment string) bool {
 // members of a bracket wait for is listed once for their resource. begun says that the target would
 // only finish what it has begun.
 func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
-	pair, said := w.frozenBroadly(i), newSaying(blockers)
-	add := func(z *frost) {
-		if (!begun || !z.FinishBegun) && !said.from(z) {
+	pair, said := w.frozenBroadly(i), newListedFreezes(blockers)
+	add := func(z *activeFreeze) {
+		if (!begun || !z.FinishBegun) && !said.has(z) {
 			blockers = w.also(blockers, z.verdict)
 		}
 	}
@@ -232,18 +232,18 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 	return blockers
 }
 
-// saying is what some blockers say. What a freeze says has data of its own, so nothing else need be
-// compared.
-type saying struct {
+// listedFreezes tells which freezes some blockers are of. What a freeze says has data of its own, so
+// nothing else need be compared.
+type listedFreezes struct {
 	blockers []Verdict
 	data     map[*Data]bool // nil if they are few
 }
 
-func newSaying(blockers []Verdict) saying {
+func newListedFreezes(blockers []Verdict) listedFreezes {
 	if len(blockers) < 16 {
-		return saying{blockers: blockers}
+		return listedFreezes{blockers: blockers}
 	}
-	s := saying{data: make(map[*Data]bool, len(blockers))}
+	s := listedFreezes{data: make(map[*Data]bool, len(blockers))}
 	for k := range blockers {
 		s.data[blockers[k].Data] = true
 	}
@@ -251,7 +251,7 @@ func newSaying(blockers []Verdict) saying {
 }
 
 // from reports whether one of the blockers is that of a freeze.
-func (s *saying) from(z *frost) bool {
+func (s *listedFreezes) has(z *activeFreeze) bool {
 	for k := range s.blockers { // a verdict is large: this loop copies none
 		if s.blockers[k].Data == z.verdict.Data {
 			return true
@@ -267,36 +267,36 @@ func (w *work) frozenAt(i int32) bool {
 
 // frozenAlone reports whether a freeze of its resource may hold a target.
 func (w *work) frozenAlone(t *target) bool {
-	return w.frozen != nil && w.frozen[t.resource]
+	return w.frozenResources != nil && w.frozenResources[t.resource]
 }
 
 // frozenBroadly returns the freezes that hold target i and all others of its deployment and
 // environment.
 func (w *work) frozenBroadly(i int32) frozenPair {
-	if len(w.by) == 0 {
+	if len(w.freezesByScope) == 0 {
 		return frozenPair{}
 	}
 	t := &w.targets[i]
 	number := w.pairOf(t)
-	own, asked := w.inPair[number]
+	own, asked := w.frozenPairs[number]
 	if !asked {
 		own.freezes = w.freezesOf("", t)
 		for _, z := range own.freezes {
 			own.verdicts = append(own.verdicts, z.verdict)
 		}
-		put(&w.inPair, number, own)
+		put(&w.frozenPairs, number, own)
 	}
 	return own
 }
 
 // freezesOf lists the freezes that name a resource, or with an empty id none, and that hold a
 // target there, the earliest created first.
-func (w *work) freezesOf(resource string, t *target) (list []*frost) {
+func (w *work) freezesOf(resource string, t *target) (list []*activeFreeze) {
 	for _, environment := range [...]string{"", t.Environment} {
 		for _, deployment := range [...]string{"", t.Deployment} {
-			list = append(list, w.by[TargetID{resource, environment, deployment}]...)
+			list = append(list, w.freezesByScope[TargetID{resource, environment, deployment}]...)
 		}
 	}
-	slices.SortFunc(list, (*frost).compare)
+	slices.SortFunc(list, (*activeFreeze).compare)
 	return list
 }

@@ -26,7 +26,7 @@ type hours struct {
 type hoursNow struct {
 	blockers []Verdict // of rules that are shut, or soon will be
 	opens    time.Time // the next instant that is open for long enough; zero: none within the horizon
-	alarm              // when any of this may be otherwise
+	wakeup             // when any of this may be otherwise
 }
 
 // hours puts windows of one policy together, with their rules.
@@ -197,10 +197,10 @@ func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
 // first may have been given up, see giveUp.
 func (w *work) hoursNow(h *hours) *hoursNow {
 	if h.now == nil {
-		h.now = &hoursNow{alarm: alarm{now: w.now}}
+		h.now = &hoursNow{wakeup: wakeup{now: w.now}}
 		w.askHours(h)
 	}
-	w.wake(h.now.rings)
+	w.wake(h.now.next)
 	return h.now
 }
 

@@ -209,8 +209,8 @@ func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 // doubt notes the admitted candidates that are refused all the same, because why returns a reason
 // for one of their pools. It reports whether there are any.
 func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
-	for _, admitted := range w.answer.Admitted {
-		k := w.turns[admitted.Candidate]
+	for _, admitted := range w.admission.Admitted {
+		k := w.batch[admitted.Candidate]
 		c := w.candidates.at(k)
 		for _, claim := range admitted.Claims {
 			if reason := why(c, claim.Pool); reason != "" {
@@ -229,7 +229,7 @@ func (w *work) overfull() []concurrency.Reason {
 	keys := w.activeKeys()
 	reasons := make([]concurrency.Reason, len(pools))
 	for k := range pools {
-		switch pool := &w.answer.Pools[k]; {
+		switch pool := &w.admission.Pools[k]; {
 		case pool.Max == 0, pool.Active > pool.Max:
 			reasons[k] = noRoom(pool)
 		case keys[pools[k].Family] > pools[k].MaxActiveKeys:
@@ -243,7 +243,7 @@ func (w *work) overfull() []concurrency.Reason {
 func (w *work) activeKeys() map[string]int {
 	keys := map[string]int{}
 	for k, p := range w.capacity.snapshot.Pools {
-		if w.answer.Pools[k].KeyActive {
+		if w.admission.Pools[k].KeyActive {
 			keys[p.Family]++
 		}
 	}

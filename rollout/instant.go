@@ -46,25 +46,26 @@ func (f *faults) created(path string, at time.Time, why string) {
 	}
 }
 
-// alarm rings at the first instant after now at which what set it may change by itself.
-type alarm struct {
-	now   time.Time
-	rings time.Time // zero: never
+// wakeup is the first instant after now at which the host has to look again, because something that
+// was told of it may change by itself.
+type wakeup struct {
+	now  time.Time
+	next time.Time // zero: never
 }
 
-// wake sets the alarm to an instant, unless it rings earlier. One that is not after now is none,
+// wake has the host look again at an instant, unless it does so earlier. One that is not after now is none,
 // nor is one after the last instant, at which nobody can plan. Like every instant in a plan, the
-// alarm is in UTC, whatever zone the host uses: of two equal instants it must not matter which
+// next one is in UTC, whatever zone the host uses: of two equal instants it must not matter which
 // comes first.
-func (a *alarm) wake(at time.Time) {
-	if at.After(a.now) && (a.rings.IsZero() || at.Before(a.rings)) && !at.After(lastInstant()) {
-		a.rings = at.UTC()
+func (a *wakeup) wake(at time.Time) {
+	if at.After(a.now) && (a.next.IsZero() || at.Before(a.next)) && !at.After(lastInstant()) {
+		a.next = at.UTC()
 	}
 }
 
-// wakeBefore sets the alarm to the instant from which on less than d is left until closes, and to
+// wakeBefore is wake for the instant from which on less than d is left until closes, and to
 // closes itself if d is 0. A zero closes stands for never.
-func (a *alarm) wakeBefore(closes time.Time, d time.Duration) {
+func (a *wakeup) wakeBefore(closes time.Time, d time.Duration) {
 	if d > 0 {
 		closes = closes.Add(1 - d)
 	}

@@ -67,9 +67,9 @@ func (w *work) keyless() bool {
 	if !anybody || w.oneByOne {
 		return anybody
 	}
-	for _, refused := range w.answer.Refused {
-		k := w.turns[refused.Candidate]
-		needs := w.asked[refused.Candidate].Needs
+	for _, refused := range w.admission.Refused {
+		k := w.batch[refused.Candidate]
+		needs := w.requests[refused.Candidate].Needs
 		if w.doubted[k] != nil || slices.ContainsFunc(needs, w.isStrict) {
 			continue
 		}
@@ -150,7 +150,7 @@ func (w *work) awaken() {
 		return
 	}
 	w.awakened = map[int32]bool{}
-	for _, admitted := range w.answer.Admitted {
+	for _, admitted := range w.admission.Admitted {
 		for _, claim := range admitted.Claims {
 			if unused(claim.Pool) {
 				w.awakened[claim.Pool] = true

@@ -52,11 +52,11 @@ func (w *work) decideFrom(b *bracketWork, state bracket.State) error {
 
 // checkpoint is where a decision about a bracket begins that may be given up for another one.
 type checkpoint struct {
-	rings  time.Time
+	next   time.Time
 	stored int
 }
 
-func (w *work) checkpoint() checkpoint { return checkpoint{rings: w.rings, stored: len(w.stored)} }
+func (w *work) checkpoint() checkpoint { return checkpoint{next: w.next, stored: len(w.stored)} }
 
 // giveUp takes back what a decision leaves in the plan besides the bracket's own: when it wakes the
 // host, and the rollouts that its groups began. Another group that closes under the number of one of
@@ -65,7 +65,7 @@ func (w *work) giveUp(since checkpoint) {
 	for _, key := range w.stored[since.stored:] {
 		delete(w.rollouts, key)
 	}
-	w.rings, w.stored = since.rings, w.stored[:since.stored]
+	w.next, w.stored = since.next, w.stored[:since.stored]
 }
 
 // scopeChange is an instant at which targets get to see a version, or are there for the first time.

@@ -150,7 +150,7 @@ func (w *work) blame(m *meeting) {
 		longest = max(longest, h.longest)
 	}
 	for _, h := range shut {
-		if rules, apart := w.neverOpening(h, m.from, &w.alarm); apart {
+		if rules, apart := w.neverOpening(h, m.from, &w.wakeup); apart {
 			blamed(rules, neverMeet(rules, longest))
 		} else {
 			blamed(rules, neverOpens(longest))

@@ -7,7 +7,7 @@ import (
 )
 
 // onePerResource lets only one group of a bracket rule begin on a resource, whatever the
-// environment: of those that got their slots, the one whose turn comes first. Those behind it wait
+// environment: of those that got their slots, the one that asks first. Those behind it wait
 // for the end of its execution, also if they got no slot: with a place they would not begin, and
 // must not reserve one. One that comes before it waits for its slot alone: with a place it would
 // begin instead. Each environment was stepped on its own and does not know of the others.
@@ -21,45 +21,45 @@ func (w *work) onePerResource() bool {
 		rule     string
 		resource int32
 	}
-	first := map[ruleOn]int32{} // index in turns
-	begins := func(turn int32) (at ruleOn, own *pendingResource) {
-		if m := w.candidates.at(w.turns[turn]).member; m != nil && m.pending != nil {
+	first := map[ruleOn]int32{} // rank
+	begins := func(rank int32) (at ruleOn, own *pendingResource) {
+		if m := w.candidates.at(w.batch[rank]).member; m != nil && m.pending != nil {
 			return ruleOn{m.bracket.id, m.pending.resource}, m.pending
 		}
 		return at, nil
 	}
-	n, turnOf := w.starting()
+	n, rankOf := w.starting()
 	for k := range n {
-		turn := turnOf(k)
-		if at, own := begins(turn); own != nil {
-			if before, known := first[at]; !known || turn < before {
-				first[at] = turn
+		rank := rankOf(k)
+		if at, own := begins(rank); own != nil {
+			if before, known := first[at]; !known || rank < before {
+				first[at] = rank
 			}
 		}
 	}
 	if len(first) == 0 {
 		return false
 	}
-	waits, before := map[*pendingResource]bool{}, len(w.behind) // by the first turn of each
-	for turn := range int32(len(w.turns)) {
-		at, own := begins(turn)
+	waits, before := map[*pendingResource]bool{}, len(w.behind) // by the first rank of each
+	for rank := range int32(len(w.batch)) {
+		at, own := begins(rank)
 		taken, known := first[at]
 		if _, judged := waits[own]; own == nil || !known || judged {
 			continue
 		}
 		_, beginning := begins(taken)
-		waits[own] = own != beginning && turn > taken
-		if own != beginning && turn < taken && slices.ContainsFunc(w.asked[turn].Needs, w.isStrict) {
-			put(&w.freeing, concurrency.Holder{Resource: w.asked[taken].Resource, Group: w.asked[taken].Group}, true)
+		waits[own] = own != beginning && rank > taken
+		if own != beginning && rank < taken && slices.ContainsFunc(w.requests[rank].Needs, w.isStrict) {
+			put(&w.freeing, concurrency.Holder{Resource: w.requests[taken].Resource, Group: w.requests[taken].Group}, true)
 		}
 		if waits[own] {
-			w.behind = append(w.behind, behind{w.turns[turn], w.turns[taken]})
+			w.behind = append(w.behind, behind{w.batch[rank], w.batch[taken]})
 		}
 	}
 	if len(w.behind) == before {
 		return false
 	}
-	w.turns = slices.DeleteFunc(slices.Clone(w.turns), func(k int32) bool {
+	w.batch = slices.DeleteFunc(slices.Clone(w.batch), func(k int32) bool {
 		m := w.candidates.at(k).member
 		return m != nil && waits[m.pending]
 	})
@@ -84,9 +84,9 @@ func (w *work) doubtFirst() (anybody bool) {
 	for _, b := range w.behind {
 		begins[b.begins] = true
 	}
-	for _, refused := range w.answer.Refused {
-		if k := w.turns[refused.Candidate]; begins[k] {
-			put(&w.doubted, k, slices.Clone(w.answer.Refusals[refused.Why]))
+	for _, refused := range w.admission.Refused {
+		if k := w.batch[refused.Candidate]; begins[k] {
+			put(&w.doubted, k, slices.Clone(w.admission.Refusals[refused.Why]))
 			anybody, w.unsure = true, true
 		}
 	}

@@ -11,9 +11,9 @@ import (
 
 // pausing holds the freezes that stop curves.
 type pausing struct {
-	stopping map[TargetID][]*Freeze // by what they name, which is no resource: those that have begun, whether or not they are over
-	stops    map[TargetID]*pause    // what those of one key make together, as far as it was asked for
-	soon     map[TargetID]time.Time // by what they name: when the first of those begins that have yet to
+	pausesBegun map[TargetID][]*Freeze // by what they name, which is no resource: those that have begun, whether or not they are over
+	pauses      map[TargetID]*pause    // what those of one key make together, as far as it was asked for
+	nextPauses  map[TargetID]time.Time // by what they name: when the first of those begins that have yet to
 }
 
 // pause is the time that does not count for a curve. A nil pause is none.
@@ -23,16 +23,16 @@ type pause struct {
 	ending   []Condition    // the others
 }
 
-// stop collects a freeze that stops curves.
-func (w *work) stop(z *Freeze) {
-	if w.stopping == nil {
-		w.stopping, w.stops, w.soon = map[TargetID][]*Freeze{}, map[TargetID]*pause{}, map[TargetID]time.Time{}
+// addPause collects a freeze that stops curves.
+func (w *work) addPause(z *Freeze) {
+	if w.pausesBegun == nil {
+		w.pausesBegun, w.pauses, w.nextPauses = map[TargetID][]*Freeze{}, map[TargetID]*pause{}, map[TargetID]time.Time{}
 	}
 	names := TargetID{Environment: z.Environment, Deployment: z.Deployment}
 	if !w.now.Before(z.CreatedAt) {
-		w.stopping[names] = append(w.stopping[names], z)
-	} else if first, known := w.soon[names]; !known || z.CreatedAt.Before(first) {
-		w.soon[names] = z.CreatedAt
+		w.pausesBegun[names] = append(w.pausesBegun[names], z)
+	} else if first, known := w.nextPauses[names]; !known || z.CreatedAt.Before(first) {
+		w.nextPauses[names] = z.CreatedAt
 	}
 }
 
@@ -40,7 +40,7 @@ func (w *work) stop(z *Freeze) {
 // while that of any of them would. There may be as many curves as deployments in environments, and
 // many freezes of all of them: these make one calendar for all curves.
 func (w *work) pauseIn(environment string, deployments ...string) *pause {
-	if w.stopping == nil {
+	if w.pausesBegun == nil {
 		return nil
 	}
 	var parts []*pause
@@ -69,8 +69,8 @@ func (w *work) pauseIn(environment string, deployments ...string) *pause {
 // changes when the next of them begins, even if it holds no target: those of a member of a group may
 // have left since the group closed.
 func (w *work) pauseBy(names TargetID) *pause {
-	w.wake(w.soon[names])
-	own, list := w.stops[names], w.stopping[names]
+	w.wake(w.nextPauses[names])
+	own, list := w.pauses[names], w.pausesBegun[names]
 	if own != nil || len(list) == 0 {
 		return own
 	}
@@ -87,7 +87,7 @@ func (w *work) pauseBy(names TargetID) *pause {
 		windows[k] = clock.Window{From: z.CreatedAt, Until: until, AllowWindow: &closed}
 	}
 	own.calendar, _ = clock.NewCalendar(windows, nil) // the freezes have no fault, and need no zone
-	w.stops[names] = own
+	w.pauses[names] = own
 	return own
 }
 

@@ -280,7 +280,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	w.nameHeld()
 	w.keepRollouts()
 	w.unheeded()
-	w.plan.Next, w.plan.Diagnostics = w.rings, w.diagnosed()
+	w.plan.Next, w.plan.Diagnostics = w.next, w.diagnosed()
 	w.release()
 	w.plan.work, w.plan.Waiting = w, WaitingList{plan: w}
 	return w.plan, nil

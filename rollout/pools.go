@@ -334,7 +334,7 @@ func (w *work) needs(slab []int32, start int, i int32) []int32 {
 
 // pools describes the pools and what is stuck in them, and puts their records into the state.
 func (w *work) pools() {
-	for k, summary := range w.answer.Pools {
+	for k, summary := range w.admission.Pools {
 		p := &w.capacity.snapshot.Pools[k]
 		if len(w.overrides) > 0 { // a forced candidate holds nothing yet
 			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == runid.Reserved })
@@ -359,7 +359,7 @@ func (w *work) pools() {
 // stuck lists the leases without progress, and quarantines those whose pools want it so.
 func (w *work) stuck() {
 	copied := int32(none) // the pool whose leases are a copy already; the stuck leases come pool by pool
-	for _, stuck := range w.answer.Stuck {
+	for _, stuck := range w.admission.Stuck {
 		p := &w.capacity.snapshot.Pools[stuck.Pool]
 		w.plan.Stuck = append(w.plan.Stuck, Stuck{Resource: stuck.Lease.Resource, Group: stuck.Lease.Group, Pool: p.Key, Since: stuck.At})
 		if p.OnStuck != concurrency.Quarantine || stuck.Lease.State != concurrency.Active {

@@ -81,7 +81,7 @@ func (p *Plan) Queue() ([]Queued, error) {
 
 // queueing is what waits for capacity alone, in the few bytes that a plan keeps.
 type queueing struct {
-	queue    []queued // in turn
+	queue    []queued // in the order of the batch
 	queuedIn []int32  // per pool: how many of them wait for it
 
 	// made for the first explanation that needs them
@@ -108,9 +108,9 @@ type queueKey struct {
 	at        int32
 }
 
-// enqueue notes that capacity refuses a candidate, which is the at-th that it does in turn. Of the
-// candidates that would begin one execution, the first in turn is the start: between them may be
-// others, of targets on the resource that are no members.
+// enqueue notes that capacity refuses a candidate, which in the order of the batch is the at-th of
+// those. Of the candidates that would begin one execution, the first is the start: between them may
+// be others, of targets on the resource that are no members.
 func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []concurrency.Refusal) {
 	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, 0, c.goesBack(), nil, nil}
 	if m := c.member; m != nil {

@@ -104,7 +104,7 @@ func (w *work) emptyByOperator(on []Condition, orphans map[poolHolder]bool) []Co
 	var help Condition
 	for _, event := range on {
 		pool := w.capacity.keys[event.Pool]
-		if event.Kind != OnSlot || !w.answer.Pools[pool].KeyActive {
+		if event.Kind != OnSlot || !w.admission.Pools[pool].KeyActive {
 			continue // an orphan in one of them, or one that nobody uses yet
 		}
 		needed, kept := w.keptInUse(pool, orphans)
@@ -125,7 +125,7 @@ func (w *work) emptyByOperator(on []Condition, orphans map[poolHolder]bool) []Co
 // about one of those who keep it so, if it is no orphan.
 func (w *work) keptInUse(pool int32, orphans map[poolHolder]bool) (help Condition, kept bool) {
 	p := &w.capacity.snapshot.Pools[pool]
-	for _, h := range w.answer.Pools[pool].Holders {
+	for _, h := range w.admission.Pools[pool].Holders {
 		needed, held := w.operatorFor(pool, h)
 		switch {
 		case needed.Group == "" && !p.QuarantineAllowance.IsZero(): // it may be forgiven
@@ -145,7 +145,7 @@ func (w *work) keptInUse(pool int32, orphans map[poolHolder]bool) (help Conditio
 // or nil: first a command for an execution that holds or, if there is none, the end of what is
 // stuck. Of many it names one, because all who wait share the list.
 func (w *work) onlyByOperator(pool int32, orphans map[poolHolder]bool) []Condition {
-	summary, key := &w.answer.Pools[pool], w.capacity.snapshot.Pools[pool].Key
+	summary, key := &w.admission.Pools[pool], w.capacity.snapshot.Pools[pool].Key
 	help, on := Condition{}, []Condition{{Kind: OnSlot, Pool: key}}
 	for _, h := range summary.Holders {
 		if orphans[poolHolder{key, h}] {
@@ -176,7 +176,7 @@ func (w *work) operatorFor(pool int32, h concurrency.Holder) (Condition, bool) {
 	if w.open(h) && holds(w.execution(w.holding.rule, h.Resource).Open) {
 		return Condition{Kind: OnOperator, Group: w.execution(w.holding.rule, h.Resource).Open.Group, Resource: h.Resource}, true
 	}
-	summary := &w.answer.Pools[pool]
+	summary := &w.admission.Pools[pool]
 	_, stuck := slices.BinarySearchFunc(summary.Stuck, h, compareHolders)
 	_, quarantined := slices.BinarySearchFunc(summary.Quarantined, h, compareHolders)
 	return Condition{Kind: OnOperator}, stuck || quarantined

@@ -148,8 +148,8 @@ func TestTakeTurns(t *testing.T) {
 			}
 			return cmp.Or(cmp.Compare(x.seconds, y.seconds), cmp.Compare(x.nanoseconds, y.nanoseconds), cmp.Compare(x.position, y.position), cmp.Compare(x.target, y.target))
 		})
-		if w.takeTurns(); !slices.Equal(w.turns, want) {
-			t.Fatalf("turns %v, want %v", w.turns, want)
+		if w.sortBatch(); !slices.Equal(w.batch, want) {
+			t.Fatalf("batch %v, want %v", w.batch, want)
 		}
 		if n > 20 {
 			seen["many, "+kind]++

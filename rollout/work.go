@@ -14,7 +14,7 @@ type work struct {
 	snapshot *Snapshot // nil once the plan is made, which refers to its lists only
 	set      *PolicySet
 	plan     Plan
-	alarm
+	wakeup
 
 	pairing
 	governing
@@ -70,7 +70,7 @@ func (s *PolicySet) begin(snapshot *Snapshot, now time.Time) (*work, error) {
 		return nil, err
 	}
 	w := &work{
-		index: x, snapshot: snapshot, set: s, plan: Plan{Now: now.UTC()}, alarm: alarm{now: now},
+		index: x, snapshot: snapshot, set: s, plan: Plan{Now: now.UTC()}, wakeup: wakeup{now: now},
 		rolling:    newRolling(snapshot.State.Rollouts),
 		bracketing: bracketing{members: make([]bool, len(x.targets))},
 		awaiting:   awaiting{waits: make([]wait, len(x.targets))},
