@@ -130,8 +130,8 @@ func (b *FailureBudget) judge(job *Job) (failed, decides bool) {
 
 // budgeting holds what failure budgets have found.
 type budgeting struct {
-	failures map[questionKey]map[int32]*failures // by rule, deployment and environment: of each version
-	budgets  map[questionKey]asked               // the answers, by version as well
+	failures      map[questionKey]map[int32]*failures // by rule, deployment and environment: of each version
+	budgetAnswers map[questionKey]gateAnswer          // the answers, by version as well
 }
 
 // failures is where a version failed.
@@ -148,24 +148,24 @@ type failures struct {
 }
 
 // budget returns what a failure budget says about version n of a deployment in an environment.
-func (w *work) budget(rule *compiledRule, environment, deployment, n int32) asked {
+func (w *work) budget(rule *compiledRule, environment, deployment, n int32) gateAnswer {
 	if rule.budget.AnyEnvironment {
 		environment = none
 	}
 	key := questionKey{rule, environment, deployment, n}
-	own, known := w.budgets[key]
+	own, known := w.budgetAnswers[key]
 	if known {
 		return own
 	}
 	v := w.versions[deployment].list[n]
-	own = asked{kind: KindFailureBudget, rule: rule.id, since: v.CreatedAt}
+	own = gateAnswer{kind: KindFailureBudget, rule: rule.id, since: v.CreatedAt}
 	if failed := w.failuresOf(rule, environment, deployment)[n]; failed != nil {
 		w.wake(failed.ahead)
 		if allowed, of := w.allowance(rule, environment, deployment, n, failed); len(failed.targets) > allowed {
 			own.since, own.verdict = time.Time{}, w.overBudget(rule, environment, v, failed.targets, allowed, of)
 		}
 	}
-	put(&w.budgets, key, own)
+	put(&w.budgetAnswers, key, own)
 	return own
 }
 

@@ -38,7 +38,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	}
 	rules = append(rules, w.windowRules(i, n)...)
 	for k, rule := range view.gradual {
-		blockers, due, _ := w.turn(nil, gate, k, i)
+		blockers, due, _ := w.turnUnder(nil, gate, k, i)
 		own, blocks := rule.answer(blockers)
 		if !blocks {
 			own.Since = due
@@ -88,13 +88,13 @@ func (w *work) lets(rules []RuleVerdict, i, n int32) []RuleVerdict {
 // version selectors that look at the resource.
 func (w *work) gateRules(gate *gate, i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
-	for _, own := range gate.asked {
+	for _, own := range gate.answers {
 		r := RuleVerdict{Kind: own.kind, Verdict: own.verdict}
 		if !own.since.IsZero() {
 			if own.verdict.Status != Allowed { // else it says why it is satisfied
 				r.Verdict = allowed(own.rule)
 			}
-			if own.gate {
+			if own.inBase {
 				r.Since = own.since
 			}
 		}

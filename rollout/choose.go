@@ -115,7 +115,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	gate := w.gateAt(i, n)
 	frozen := w.frozenAt(i)
 	lets := w.mayLet(i, n)
-	if r := gate.alone; r != nil && !t.busy && !frozen && !lets {
+	if r := gate.onlyRollout; r != nil && !t.busy && !frozen && !lets {
 		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
 			return nil, w.turnLater(r, place), gate.base, place
 		}
@@ -134,8 +134,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		r, h := w.rolloutOf(gate, 0, t), w.hoursOf(i, n)
 		place := w.positionIn(r, i)
 		if h == nil && place >= r.reached && place < r.fits {
-			if turnAlone(view, v) {
-				gate.alone = r
+			if onlyTurnHolds(view, v) {
+				gate.onlyRollout = r
 			}
 			return nil, w.turnLater(r, place), due, place
 		}
@@ -150,7 +150,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	for k := range view.gradual {
 		var at time.Time
 		var place int32
-		blockers, at, place = w.turn(blockers, gate, k, i)
+		blockers, at, place = w.turnUnder(blockers, gate, k, i)
 		due, position = later(due, at), max(position, place)
 	}
 	blockers = w.custom(blockers, i, n)
@@ -163,10 +163,10 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	return w.let(blockers, i, n), ahead{}, due, position
 }
 
-// turnAlone reports whether no rule of a view can hold an idle target besides its gate and a turn,
+// onlyTurnHolds reports whether no rule of a view can hold an idle target besides its gate and a turn,
 // provided that there are no overrides and no rules of the host's. Most targets of a large fleet are
 // then not asked for all the rest.
-func turnAlone(view *view, v *Version) bool {
+func onlyTurnHolds(view *view, v *Version) bool {
 	return !view.selective && len(view.dependencies) == 0 && len(v.Dependencies) == 0 && len(view.cooldowns) == 0 && view.hours == nil
 }
 
@@ -192,12 +192,12 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	return blockers
 }
 
-// turn returns when target i is due under the k-th gradual rule of its view, and its position there.
+// turnUnder returns when target i is due under the k-th gradual rule of its view, and its position there.
 // Until then it adds a verdict to blockers.
-func (w *work) turn(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, due time.Time, position int32) {
+func (w *work) turnUnder(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, due time.Time, position int32) {
 	rule := w.gradualOfGate(g, k)
-	if o := w.overriddenAt(rule.id, i, g.version); o != nil {
-		due = o.satisfied(g.created)
+	if o := w.overriddenAt(rule.id, i, g.number); o != nil {
+		due = o.satisfied(g.version)
 		if !g.base.IsZero() && due.After(g.base) { // a target whose turn came before that keeps its place among those that wait for slots
 			if own, place, _, err := w.placeOf(g, k, i); err == nil && own.Before(due) {
 				due, position = own, place
@@ -210,7 +210,7 @@ func (w *work) turn(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, d
 	}
 	due, position, r, err := w.placeOf(g, k, i)
 	if err != nil {
-		return w.also(blockers, w.never(r, position, w.hoursOf(i, g.version), err)), due, position
+		return w.also(blockers, w.never(r, position, w.hoursOf(i, g.number), err)), due, position
 	}
 	if w.now.Before(due) {
 		w.wake(due)

@@ -141,19 +141,19 @@ func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []
 func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) (at, anew time.Time) {
 	at, anew = g.eligible, g.anew
 	for _, rule := range g.perResource {
-		ends := w.overridesAt(rule.id, i, g.version)
-		if ends.first == nil || !ends.first.satisfied(g.created).After(at) && !ends.last.satisfied(g.created).After(anew) {
+		ends := w.overridesAt(rule.id, i, g.number)
+		if ends.first == nil || !ends.first.satisfied(g.version).After(at) && !ends.last.satisfied(g.version).After(anew) {
 			continue
 		}
 		if !slices.ContainsFunc(w.targetsOf(b, kind), func(i int32) bool {
-			if !w.inScope(i, g.version) {
+			if !w.inScope(i, g.number) {
 				return false
 			}
-			one := w.boundWith(i, g.version)
+			one := w.boundWith(i, g.number)
 			_, ok := rule.versionSelector(&one)
 			return ok
 		}) {
-			at, anew = later(at, ends.first.satisfied(g.created)), later(anew, ends.last.satisfied(g.created))
+			at, anew = later(at, ends.first.satisfied(g.version)), later(anew, ends.last.satisfied(g.version))
 		}
 	}
 	return at, anew

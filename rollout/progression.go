@@ -184,84 +184,97 @@ func (w *work) sourcesOf(rule *compiledRule, deployment int32) []source {
 // target prove nothing: they are passed over, unless all that the rule names are such.
 func (w *work) progression(rule *compiledRule, t *target, n int32) (time.Time, Verdict) {
 	v := w.versions[t.deployment].list[n]
-	waits := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{}}
-	var tooOld *Verdict
-	var since, until time.Time
-	var on []Condition      // a success in any of the environments can help, also in one where the last success is too old
-	var nothing []string    // environments in which there is nothing to prove
-	var unverified []string // in which environments how many await their verification
-	lost := ""              // why no success comes by itself, in the first environment where none does
-	reachable := false
+	var found elsewhere
 	sources := w.sourcesOf(rule, t.deployment)
 	for k := range sources {
 		s := &sources[k]
 		switch {
 		case s.environment == t.environment:
-			continue
 		case s.err != nil:
 			return time.Time{}, failing(rule.id, s.err)
-		case !s.matches:
-			if !s.told {
-				s.told = true
-				w.diagnose(DiagnosticMissingKey, rule.id, s.missing, TargetID{Environment: w.environments[s.environment].ID, Deployment: t.Deployment})
-			}
-			continue
+		case s.matches:
+			found.add(v, w.environments[s.environment].ID, w.askEnvironment(s.environment, rule, t.deployment, n))
+		case !s.told:
+			s.told = true
+			w.diagnose(DiagnosticMissingKey, rule.id, s.missing, TargetID{Environment: w.environments[s.environment].ID, Deployment: t.Deployment})
 		}
-		environment := w.environments[s.environment].ID
-		own := w.succeeded(s.environment, rule, t.deployment, n)
-		verdict := own.verdict
-		switch {
-		case verdict.Reason == ReasonNotApplicable:
-			nothing = append(nothing, environment)
-			continue
-		case !own.since.IsZero():
-			since = sooner(since, own.since)
-			continue
-		}
-		on = append(on, Condition{Kind: OnJob, Deployment: t.Deployment, Environment: environment, Version: v.ID})
-		until = sooner(until, verdict.Until)
-		reachable = reachable || own.lost == ""
-		if verdict.Reason == ReasonProgressionTooOld {
-			tooOld = &verdict
-			continue
-		}
-		all, data := waits.Data, verdict.Data
-		all.Names = append(all.Names, environment)
-		if all.Allowed == 0 || data.Allowed-data.Attempt < all.Allowed-all.Attempt {
-			all.Attempt, all.Allowed = data.Attempt, data.Allowed
-		}
-		if own.unverified > 0 {
-			unverified = append(unverified, fmt.Sprintf("%d awaiting verification in %s", own.unverified, textlist.Name(environment)))
-		}
-		lost = cmp.Or(lost, own.lost)
 	}
-	switch {
-	case !since.IsZero():
-		return since, Verdict{}
-	case len(on) == 0 && len(nothing) > 0:
-		return v.CreatedAt.UTC(), Verdict{
-			Status: Allowed, Reason: ReasonNotApplicable, Rule: rule.id,
-			Data: &Data{Detail: "the version is for no target in " + strings.Join(textlist.Names(nothing), " or ")},
-		}
-	case len(on) == 0:
-		return time.Time{}, Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
-	case len(waits.Data.Names) > 0:
-		if waits.Until, waits.On = until, on; !until.IsZero() {
-			return time.Time{}, waits // it only soaks
-		}
-		waits.Data.Detail = strings.Join(textlist.Few(unverified), ", ")
-		if !reachable { // no success comes by itself; one that is brought about still helps
-			waits.On = append([]Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}, on...)
-			waits.Data.Detail = strings.TrimPrefix(waits.Data.Detail+"; "+lost, "; ")
-		}
-		return time.Time{}, waits
-	}
-	tooOld.Until, tooOld.On = until, append(onConfig(rule.id), on...)
-	return time.Time{}, *tooOld
+	return found.answer(rule, v)
 }
 
-// shown is what a version has shown in one environment.
-type shown struct {
+// elsewhere is what a progression rule finds for a version in the environments that it names.
+type elsewhere struct {
+	since      time.Time   // since when the success in one of them suffices; zero: it does in none
+	until      time.Time   // when the first of the others opens by time alone; zero: none does
+	on         []Condition // a success in any of the others can help, also in one where the last success is too old
+	nothing    []string    // environments in which there is nothing to prove
+	tooOld     *Verdict    // of an environment where the success is too old, if there is one
+	waits      Data        // the environments where it is not, with the counts of that which lacks the fewest
+	unverified []string    // in which environments how many await their verification
+	lost       string      // why no success comes by itself, in the first environment where none does
+	reachable  bool        // in one of them a success may come by itself
+}
+
+// add adds what the rule finds in one environment.
+func (e *elsewhere) add(v *Version, environment string, own environmentAnswer) {
+	switch {
+	case own.verdict.Reason == ReasonNotApplicable:
+		e.nothing = append(e.nothing, environment)
+		return
+	case !own.since.IsZero():
+		e.since = sooner(e.since, own.since)
+		return
+	}
+	e.on = append(e.on, Condition{Kind: OnJob, Deployment: v.Deployment, Environment: environment, Version: v.ID})
+	e.until = sooner(e.until, own.verdict.Until)
+	e.reachable = e.reachable || own.lost == ""
+	if own.verdict.Reason == ReasonProgressionTooOld {
+		tooOld := own.verdict
+		e.tooOld = &tooOld
+		return
+	}
+	data := own.verdict.Data
+	e.waits.Names = append(e.waits.Names, environment)
+	if e.waits.Allowed == 0 || data.Allowed-data.Attempt < e.waits.Allowed-e.waits.Attempt {
+		e.waits.Attempt, e.waits.Allowed = data.Attempt, data.Allowed
+	}
+	if own.unverified > 0 {
+		e.unverified = append(e.unverified, fmt.Sprintf("%d awaiting verification in %s", own.unverified, textlist.Name(environment)))
+	}
+	e.lost = cmp.Or(e.lost, own.lost)
+}
+
+// answer returns the instant since which the rule lets the version start, or zero and why it does
+// not.
+func (e *elsewhere) answer(rule *compiledRule, v *Version) (time.Time, Verdict) {
+	switch {
+	case !e.since.IsZero():
+		return e.since, Verdict{}
+	case len(e.on) == 0 && len(e.nothing) > 0:
+		return v.CreatedAt.UTC(), Verdict{
+			Status: Allowed, Reason: ReasonNotApplicable, Rule: rule.id,
+			Data: &Data{Detail: "the version is for no target in " + strings.Join(textlist.Names(e.nothing), " or ")},
+		}
+	case len(e.on) == 0:
+		return time.Time{}, Verdict{Status: Denied, Reason: ReasonProgressionNoEnvironment, Rule: rule.id, On: onConfig(rule.id)}
+	case len(e.waits.Names) == 0:
+		e.tooOld.Until, e.tooOld.On = e.until, append(onConfig(rule.id), e.on...)
+		return time.Time{}, *e.tooOld
+	}
+	waits, data := Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Until: e.until, On: e.on}, e.waits
+	if e.until.IsZero() { // else it only soaks
+		data.Detail = strings.Join(textlist.Few(e.unverified), ", ")
+		if !e.reachable { // no success comes by itself; one that is brought about still helps
+			waits.On = append([]Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: v.Deployment}}, e.on...)
+			data.Detail = strings.TrimPrefix(data.Detail+"; "+e.lost, "; ")
+		}
+	}
+	waits.Data = &data
+	return time.Time{}, waits
+}
+
+// environmentAnswer is what a progression rule finds for a version in one environment.
+type environmentAnswer struct {
 	since      time.Time // since when its success suffices; zero: it does not
 	until      time.Time // from when on it is too old, unless it succeeds once more; zero: never
 	verdict    Verdict   // why it does not; [ReasonNotApplicable]: the version is for no target there
@@ -269,13 +282,13 @@ type shown struct {
 	lost       string    // why no success comes by itself; empty if one may
 }
 
-// succeeded returns what a progression rule finds for a version in one environment.
-func (w *work) succeeded(environment int32, rule *compiledRule, deployment, n int32) shown {
+// askEnvironment returns what a progression rule finds for a version in one environment.
+func (w *work) askEnvironment(environment int32, rule *compiledRule, deployment, n int32) environmentAnswer {
 	key := questionKey{rule.asMuch, environment, deployment, n}
-	found, known := w.successes[key]
+	found, known := w.environmentAnswers[key]
 	if !known {
-		found = w.progressed(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
-		put(&w.successes, key, found)
+		found = w.judgeEnvironment(rule, w.versions[deployment].list[n], n, w.targetsIn(environment, deployment))
+		put(&w.environmentAnswers, key, found)
 	}
 	if found.verdict.Rule != "" {
 		found.verdict.Rule = rule.id
@@ -362,15 +375,15 @@ func (w *work) resultsOf(p *EnvironmentProgression, n int32, targets []int32) (a
 	return all
 }
 
-// progressed judges one environment. First successes count, so a redeployment never moves the
+// judgeEnvironment judges one environment. First successes count, so a redeployment never moves the
 // instant.
-func (w *work) progressed(rule *compiledRule, v *Version, n int32, targets []int32) shown {
+func (w *work) judgeEnvironment(rule *compiledRule, v *Version, n int32, targets []int32) environmentAnswer {
 	p, all := rule.progression, w.resultsOf(rule.progression, n, targets)
 	if all.population == 0 {
-		return shown{verdict: Verdict{Reason: ReasonNotApplicable}}
+		return environmentAnswer{verdict: Verdict{Reason: ReasonNotApplicable}}
 	}
 	required := p.required(all.population)
-	own := shown{
+	own := environmentAnswer{
 		verdict:    Verdict{Status: Pending, Reason: ReasonProgressionWaiting, Rule: rule.id, Data: &Data{Attempt: all.proven, Allowed: required}},
 		unverified: all.unverified,
 	}

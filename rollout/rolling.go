@@ -91,7 +91,7 @@ type rollout struct {
 	turnKind   int32                 // of its turns under windows or with pauses, as in ahead; 0: there was none so far
 	later      int32                 // of its turns without either, as in ahead; 0: there was none so far
 	dated      bool                  // a target joined later: the positions depend on the start
-	beside     bool                  // it is of few targets, beside that of the others
+	separate   bool                  // it is of few targets, for which an override opened the gate
 	pause      *pause                // time that does not count; nil: there is none
 	unpaused   *rollout              // the same without it, once it was asked for
 
@@ -151,13 +151,13 @@ func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
 		return g.rollouts[k]
 	}
 	rule := w.gradualOfGate(g, k)
-	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
+	key := g.rolloutKey(rule, t)
 	begin := func(base time.Time, store bool) *rollout {
-		return w.begin(rule, key, rule.hash(key.version, ""), base, w.rosterOf(rule, w.pairOf(t), g.version), w.pauseIn(t.Environment, t.Deployment), store)
+		return w.begin(rule, key, rule.hash(key.version, ""), base, w.rosterOf(rule, w.pairOf(t), g.number), w.pauseIn(t.Environment, t.Deployment), store)
 	}
 	switch begun := w.begun[key]; {
-	case g.whole != nil:
-		g.rollouts[k] = g.whole.begunAside(k, g.base.UTC(), w.now, begin)
+	case g.shared != nil:
+		g.rollouts[k] = g.shared.separateRollout(k, g.base.UTC(), w.now, begin)
 	case begun != nil:
 		// By targets under other policies. There may be many such policies, and all targets are
 		// ranked together, from one start.
@@ -171,6 +171,11 @@ func (w *work) rolloutOf(g *gate, k int, t *target) *rollout {
 		put(&w.begun, key, g.rollouts[k])
 	}
 	return g.rollouts[k]
+}
+
+// rolloutKey returns the key of the rollout of the gate's version under a gradual rule.
+func (g *gate) rolloutKey(rule *compiledRule, t *target) rolloutKey {
+	return rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.version.ID}
 }
 
 // baseOf returns when a rollout without a record begins: when the gates of its version open for the
@@ -192,9 +197,9 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 		if seen == nil {
 			seen = make([]bool, len(w.views.list))
 		}
-		if base := w.gateOf(i, g.version).base; base.IsZero() || !first.IsZero() && !base.Before(first) {
+		if base := w.gateOf(i, g.number).base; base.IsZero() || !first.IsZero() && !base.Before(first) {
 			seen[view] = true // not earlier, whether in scope or not
-		} else if w.inScope(i, g.version) {
+		} else if w.inScope(i, g.number) {
 			first, seen[view] = base, true
 		}
 	}
@@ -208,21 +213,21 @@ func (w *work) baseOf(key rolloutKey, rule *compiledRule, g *gate, t *target) ti
 // two turns counts: the others do not take away a turn that an override gave, and an override
 // delays no target.
 func (w *work) placeOf(g *gate, k int, i int32) (due time.Time, position int32, r *rollout, err error) {
-	if g.whole == nil {
+	if g.shared == nil {
 		return w.placeIn(g, k, i)
 	}
 	rule, t := w.gradualOfGate(g, k), &w.targets[i]
-	key := rolloutKey{rule: rule.id, environment: t.Environment, deployment: t.Deployment, version: g.created.ID}
-	base := w.baseOf(key, rule, g.whole, t)
+	key := g.rolloutKey(rule, t)
+	base := w.baseOf(key, rule, g.shared, t)
 	if _, started := w.rollouts[key]; !started && base.IsZero() {
 		return w.placeIn(g, k, i)
 	}
-	due, position, r, err = w.placeIn(g.whole, k, i)
+	due, position, r, err = w.placeIn(g.shared, k, i)
 	if err == nil && !r.record.StartAt.After(g.base) {
 		return due, position, r, nil // the rollout of all began no later
 	}
-	if own, place, aside, failed := w.placeIn(g, k, i); failed == nil && (err != nil || own.Before(due)) {
-		return own, place, aside, nil
+	if own, place, separate, failed := w.placeIn(g, k, i); failed == nil && (err != nil || own.Before(due)) {
+		return own, place, separate, nil
 	}
 	return due, position, r, err
 }
@@ -231,33 +236,34 @@ func (w *work) placeOf(g *gate, k int, i int32) (due time.Time, position int32, 
 func (w *work) placeIn(g *gate, k int, i int32) (due time.Time, position int32, r *rollout, err error) {
 	r = w.rolloutOf(g, k, &w.targets[i])
 	position = w.positionIn(r, i)
-	due, err = r.due(position, w.hoursOf(i, g.version))
+	due, err = r.due(position, w.hoursOf(i, g.number))
 	return due, position, r, err
 }
 
-// aside identifies a rollout of one target alone: by the index of its gradual rule, and its start.
-type aside struct {
+// separateKey identifies a rollout of targets for which an override opened the gate: by the index of
+// its gradual rule, and its start.
+type separateKey struct {
 	rule int
 	base time.Time // zero: the rollout from which the others are copied
 }
 
-// begunAside returns the rollout of targets for which an override opened the gate at base. There
+// separateRollout returns the rollout of targets for which an override opened the gate at base. There
 // may be as many such rollouts as targets, each with its own base. The ranks depend on the base
 // only if targets joined later; otherwise all these rollouts share them.
-func (g *gate) begunAside(k int, base, now time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
-	if r, known := g.aside[aside{k, base}]; known {
+func (g *gate) separateRollout(k int, base, now time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
+	if r, known := g.separate[separateKey{k, base}]; known {
 		return r
 	}
-	first := g.aside[aside{rule: k}]
+	first := g.separate[separateKey{rule: k}]
 	if first == nil || first.dated {
 		r := begin(base, false)
-		put(&g.aside, aside{k, base}, r)
-		put(&g.aside, aside{rule: k}, r)
+		put(&g.separate, separateKey{k, base}, r)
+		put(&g.separate, separateKey{rule: k}, r)
 		return r
 	}
 	own := *first
 	own.startAt(base, now)
-	g.aside[aside{k, base}] = &own
+	g.separate[separateKey{k, base}] = &own
 	return &own
 }
 
@@ -277,7 +283,7 @@ func (r *compiledRule) hash(version, group string) orderHash {
 // which is stored from base on if store is set.
 func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base time.Time, roster *roster, pause *pause, store bool) *rollout {
 	record, kept := w.rollouts[key]
-	if !kept || !store { // a rollout that is not stored is one beside that of the others
+	if !kept || !store { // a rollout that is not stored is a separate one
 		record = RolloutRecord{
 			Schema: 1, Rule: key.rule, Environment: key.environment, Deployment: key.deployment, Version: key.version, Group: key.group,
 			StartAt: base.UTC(), Founders: len(roster.heads),
@@ -294,7 +300,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 			roster.ranked[hash] = own
 		}
 	}
-	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated, beside: !store, pause: pause}
+	r := &rollout{rule: rule, record: record, positions: own, curve: rule.gradual.curve(record.Founders), dated: roster.dated, separate: !store, pause: pause}
 	r.startAt(record.StartAt, w.now)
 	return r
 }

@@ -10,7 +10,7 @@ type timetable struct {
 }
 
 // dueIn returns when a position is due in the open time of h that no pause takes away. The turns of
-// all positions are found at once. But a rollout beside that of the others, and hours with overrides
+// all positions are found at once. But a separate rollout, and hours with overrides
 // in force, are mostly for one target, and there may be as many of them as targets, so their first
 // few turns are found one by one.
 func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
@@ -20,7 +20,7 @@ func (r *rollout) dueIn(position int32, h *hours) (time.Time, error) {
 		put(&r.timetables, h, to)
 	}
 	if to.dues == nil {
-		if to.asked++; (r.beside || h != nil && h.before != nil) && to.asked < 8 {
+		if to.asked++; (r.separate || h != nil && h.before != nil) && to.asked < 8 {
 			alone := r.timetable(h, int(position), int(position))
 			if alone.err != nil {
 				return time.Time{}, alone.err
@@ -42,7 +42,7 @@ func (r *rollout) comesUnpaused(position int32, h *hours) bool {
 		return false
 	}
 	if r.unpaused == nil {
-		r.unpaused = &rollout{rule: r.rule, record: r.record, positions: r.positions, curve: r.curve, room: r.room, beside: r.beside}
+		r.unpaused = &rollout{rule: r.rule, record: r.record, positions: r.positions, curve: r.curve, room: r.room, separate: r.separate}
 	}
 	_, err := r.unpaused.due(position, h)
 	return err == nil

@@ -165,7 +165,7 @@ func (w *work) tooOldAt(run pendingRun) (at time.Time) {
 		var until time.Time // one environment is enough
 		for _, s := range w.sourcesOf(rule, t.deployment) {
 			if s.matches && s.environment != t.environment {
-				until = later(until, w.succeeded(s.environment, rule, t.deployment, run.version).until)
+				until = later(until, w.askEnvironment(s.environment, rule, t.deployment, run.version).until)
 			}
 		}
 		at = sooner(at, until)
