@@ -15,9 +15,9 @@ type admitting struct {
 	candidates pieces[candidate]
 	batch      []int32                         // indices of the candidates, in the order in which they ask for capacity; a rank is an index in it
 	behind     []behind                        // who does not ask, see onePerResource
-	doubted    map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
+	vetoed     map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	foreseen   map[int32]bool                  // those of them that were not admitted, see keyless
-	oneByOne   bool                            // nobody is doubted any more who is not admitted
+	oneByOne   bool                            // nobody is vetoed any more who is not admitted
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
 	requests  []concurrency.Candidate // per rank: as the candidate asked for its slots last
@@ -28,14 +28,14 @@ type admitting struct {
 
 // granting holds what has to be known of the starts after the plan is made.
 type granting struct {
-	past     map[poolPlace]bool          // places beyond a limit that the plan gives because of an override
-	letPast  map[int32][]int32           // per start, as in wait.start: the pools past whose rules an override lets it
-	freeing  map[concurrency.Holder]bool // whose execution begins where another group has reserved places, which it then gives up, see onePerResource
-	unsure   bool                        // a group is doubted that could begin after a part of the plan, see doubtFirst
-	awakened map[int32]bool              // pools that are in use again once a start of the plan is carried out, see awaken
-	rated    map[int32]bool              // pools whose rates the starts of the plan use up, and for which others wait
-	shared   map[int32]bool              // pools with a rate that somebody needs who waits for another one
-	unrated  map[poolPlace]bool          // places in which an override lets a start begin beyond a rate
+	past        map[poolPlace]bool          // places beyond a limit that the plan gives because of an override
+	letPast     map[int32][]int32           // per start, as in wait.start: the pools past whose rules an override lets it
+	freeing     map[concurrency.Holder]bool // whose execution begins where another group has reserved places, which it then gives up, see onePerResource
+	groupVetoed bool                        // a group is vetoed that could begin after a part of the plan, see vetoFirst
+	awakened    map[int32]bool              // pools that are in use again once a start of the plan is carried out, see awaken
+	rated       map[int32]bool              // pools whose rates the starts of the plan use up, and for which others wait
+	shared      map[int32]bool              // pools with a rate that somebody needs who waits for another one
+	unrated     map[poolPlace]bool          // places in which an override lets a start begin beyond a rate
 }
 
 // admit asks for the slots of all candidates at once, and makes starts and waits of the answer.
@@ -46,8 +46,8 @@ func (w *work) admit() error {
 		if err := w.ask(); err != nil {
 			return err
 		}
-		if again = w.onePerResource(); !again && (w.doubtOn(w.unprovedPlaces()) || w.doubtOn(w.unusedPlaces()) || w.doubtOn(w.lentPlaces()) || w.keyless() || w.doubtFirst() || w.unforeseen()) {
-			w.batch, w.behind, again = everybody, nil, true // nobody waits for an execution that is doubted and does not begin
+		if again = w.onePerResource(); !again && (w.vetoOn(w.unprovedPlaces()) || w.vetoOn(w.unusedPlaces()) || w.vetoOn(w.lentPlaces()) || w.keyless() || w.vetoFirst() || w.dropForeseen()) {
+			w.batch, w.behind, again = everybody, nil, true // nobody waits for an execution that is vetoed and does not begin
 		}
 	}
 	w.waitBehind()
@@ -110,7 +110,7 @@ func (w *work) ask() error {
 		} else {
 			slab = w.needs(slab, start, c.target)
 		}
-		if w.doubted[int32(at)] != nil {
+		if w.vetoed[int32(at)] != nil {
 			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
 		}
 		// Only a run of an open execution never waits, because its execution is at work. Any other
@@ -140,11 +140,11 @@ func (w *work) ask() error {
 	return nil
 }
 
-// poolsAsked returns the pools, followed by a shut one if any candidate is doubted. A doubted candidate
-// needs the shut pool too, so it is refused and still learns what the other pools say.
+// poolsAsked returns the pools, followed by a shut one if any candidate is vetoed. A vetoed
+// candidate needs the shut pool too, so it is refused and still learns what the other pools say.
 func (w *work) poolsAsked() concurrency.Snapshot {
 	s := w.capacity.snapshot
-	if len(w.doubted) > 0 {
+	if len(w.vetoed) > 0 {
 		key := "shut" // made different from the keys of all pools
 		for k := range s.Pools {
 			key = max(key, s.Pools[k].Key+"/")
@@ -293,8 +293,8 @@ func (w *work) starts() {
 func (w *work) refused() {
 	shared := make([][]Verdict, len(w.admission.Refusals))
 	places := map[poolPlace]concurrency.Reason{}
-	for _, doubtful := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(), w.unprovedPlaces(), w.unusedPlaces()} {
-		maps.Copy(places, doubtful)
+	for _, some := range [...]map[poolPlace]concurrency.Reason{w.lentPlaces(), w.unprovedPlaces(), w.unusedPlaces()} {
+		maps.Copy(places, some)
 	}
 	for at, reason := range places {
 		if reason == concurrency.SlotRateFull {
@@ -314,7 +314,7 @@ func (w *work) refused() {
 			w.shareRates(&w.requests[refused.Candidate])
 		}
 		refusals, own := w.allOf(w.admission.Refusals[refused.Why], int32(k), &w.requests[refused.Candidate], places, unkeyed)
-		let := c.anyRun(w.mayLet) // past some pool, perhaps
+		let := c.anyRun(w.mayBeOverridden) // past some pool, perhaps
 		alike := !let && !own
 		var blockers []Verdict
 		if alike {
@@ -344,7 +344,7 @@ func (w *work) refused() {
 func (w *work) shareRates(c *concurrency.Candidate) {
 	pools := w.capacity.snapshot.Pools
 	for _, pool := range c.Needs {
-		if int(pool) == len(pools) || pools[pool].Rate.IsZero() { // the last one is that of the doubted
+		if int(pool) == len(pools) || pools[pool].Rate.IsZero() { // the last one is that of the vetoed
 			continue
 		}
 		put(&w.shared, pool, true)
@@ -365,7 +365,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate)
 	}
 	switch opens := w.admission.Pools[refusal.Pool].RateOpens; refusal.Reason {
 	case concurrency.SlotRateFull, concurrency.SlotReserved:
-		if opens.IsZero() && refusal.Reason == concurrency.SlotRateFull { // only candidates wait that were doubted
+		if opens.IsZero() && refusal.Reason == concurrency.SlotRateFull { // only candidates wait that were vetoed
 			opens = lent[refusal.Pool].opens
 			w.wake(opens)
 		}

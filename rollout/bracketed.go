@@ -12,11 +12,11 @@ import (
 
 // bracketing holds the brackets of a plan and their members.
 type bracketing struct {
-	members []bool // per target: whether it is a member of a bracket
-	groups  map[ruleIn]*bracket.GroupRecord
-	stepped []*bracketWork           // every bracket in every environment that it involves, and those whose rule is gone
-	leaving map[int32][]*bracketWork // per target: brackets with an open execution there whose rule is gone, or that another bracket took it from
-	closing map[int32][]string       // resource → the rules of such executions that are open on it
+	members        []bool // per target: whether it is a member of a bracket
+	groups         map[ruleIn]*bracket.GroupRecord
+	stepped        []*bracketWork           // every bracket in every environment that it involves, and those whose rule is gone
+	formerBrackets map[int32][]*bracketWork // per target: brackets with an open execution there whose rule is gone, or that another bracket took it from
+	blockedBy      map[int32][]string       // resource → the rules of such executions that are open on it
 
 	executions executions
 	opened     []opened                     // what eachOpen yielded last
@@ -31,26 +31,26 @@ type bracketing struct {
 
 // bracketWork is one bracket rule in one environment, for one planning.
 type bracketWork struct {
-	rule        *compiledRule // nil: the rule is gone, its open executions run to their end
-	id          string
-	environment int32
-	targets     []int32                   // of its members, in order
-	deployments []int32                   // numbers of its members
-	handed      bool                      // another bracket has taken targets over on which its execution is open
-	lent        map[int32]bool            // those of former that are members of another bracket
-	former      map[int32]bool            // targets of an open execution that are no longer members, see former.go
-	orders      map[int32][]order         // by member: the dependency rules that order it instead of blocking it, ascending
-	group       *bracket.Group            // the latest closed group, if it still has to run somewhere
-	needs       memberTable[[]memberNeed] // of the members of group
-	unclear     *Verdict                  // an expression for the roles has no answer: until it has one, no group collects; open executions run on
-	keeps       bool                      // a group was asked with a version that the open execution would keep if the group were merged, see merged
-	pending     []pendingResource         // resources on which the latest group has still to run
-	runs        []pendingRun              // of all pending resources, in their order
-	started     map[int32]string          // targets of open executions on which a run may start now → version
-	unknown     []jobOn                   // jobs whose run no group has, see runFacts
-	kinds       kinds                     // of targets
-	plan        bracket.Plan
-	state       bracket.State
+	rule         *compiledRule // nil: the rule is gone, its open executions run to their end
+	id           string
+	environment  int32
+	targets      []int32                   // of its members, in order
+	deployments  []int32                   // numbers of its members
+	losesTargets bool                      // another bracket has taken targets over on which its execution is open
+	takenOver    map[int32]bool            // those of former that are members of another bracket
+	former       map[int32]bool            // targets of an open execution that are no longer members, see former.go
+	orders       map[int32][]order         // by member: the dependency rules that order it instead of blocking it, ascending
+	group        *bracket.Group            // the latest closed group, if it still has to run somewhere
+	needs        memberTable[[]memberNeed] // of the members of group
+	unclear      *Verdict                  // an expression for the roles has no answer: until it has one, no group collects; open executions run on
+	keeps        bool                      // a group was asked with a version that the open execution would keep if the group were merged, see merged
+	pending      []pendingResource         // resources on which the latest group has still to run
+	runs         []pendingRun              // of all pending resources, in their order
+	started      map[int32]string          // targets of open executions on which a run may start now → version
+	unknown      []jobOn                   // jobs whose run no group has, see runFacts
+	kinds        kinds                     // of targets
+	plan         bracket.Plan
+	state        bracket.State
 
 	ruleInForce bracket.Rule
 	observation bracket.Observation
@@ -102,7 +102,7 @@ func (w *work) brackets() error {
 	for _, record := range stored {
 		w.groups[ruleIn{record.Rule, record.Environment}] = record
 	}
-	w.hear()
+	w.assignCommands()
 	var works []*bracketWork
 	for b, err := range w.formed() {
 		if err != nil {
@@ -113,7 +113,7 @@ func (w *work) brackets() error {
 	if err := w.leftBehind(stored); err != nil {
 		return err
 	}
-	works = w.handedOver(works)
+	works = w.losingFirst(works)
 	for k, b := range works {
 		w.addFormer(b)
 		if err := w.step(b); err != nil {
@@ -122,13 +122,13 @@ func (w *work) brackets() error {
 		if err := w.dropFormer(b); err != nil {
 			return err
 		}
-		if w.reopen(b) {
+		if w.unblock(b) {
 			if err := w.askAgain(works[:k]); err != nil {
 				return err
 			}
 		}
 	}
-	if err := w.again(works); err != nil {
+	if err := w.stepAgain(works); err != nil {
 		return err
 	}
 	for _, b := range w.stepped {
@@ -146,7 +146,7 @@ func (w *work) brackets() error {
 // error of one that has a target of another bracket.
 func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	return func(yield func(*bracketWork, error) bool) {
-		w.meetDeployments()
+		w.findConcerns()
 		involved := w.involved()
 		var works []*bracketWork
 		for _, rule := range w.set.brackets {
@@ -163,9 +163,9 @@ func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	}
 }
 
-// hear finds the commands that concern each bracket, and the deletions that concern any. A host may
-// list many of both, and there may be many brackets.
-func (w *work) hear() {
+// assignCommands finds the commands that concern each bracket, and the deletions that concern any.
+// A host may list many of both, and there may be many brackets.
+func (w *work) assignCommands() {
 	w.commands = map[ruleIn][]bracket.Command{}
 	for _, c := range w.snapshot.Commands {
 		if rule, environment, _, ok := bracket.ParseGroupID(c.Group); ok {
@@ -183,9 +183,9 @@ func (w *work) hear() {
 	}
 }
 
-// meetDeployments finds the deployments that each bracket is asked about. In a large set most brackets
+// findConcerns finds the deployments that each bracket is asked about. In a large set most brackets
 // are about few of them, such as those of one tenant, and to ask all about all is a square.
-func (w *work) meetDeployments() {
+func (w *work) findConcerns() {
 	w.concerns = map[ruleAt][]int32{}
 	if len(w.set.brackets) == 0 {
 		return
@@ -262,7 +262,7 @@ func (w *work) leftBehind(stored []*bracket.GroupRecord) error {
 			if err := w.step(b); err != nil {
 				return err
 			}
-			w.runOut(b)
+			w.keepAbandoned(b)
 		}
 	}
 	return nil
@@ -379,11 +379,11 @@ func (w *work) decide(b *bracketWork) error {
 	return nil
 }
 
-// again steps once more the environments that were stepped before an execution of the same rule
+// stepAgain steps once more the environments that were stepped before an execution of the same rule
 // ended, or was found, in a later one. After an end, the resource may be free for them in this very
 // plan, and no later event would make the host look again. After an execution was found, the
 // resource is no longer free, and what they would start there could not be committed.
-func (w *work) again(works []*bracketWork) error {
+func (w *work) stepAgain(works []*bracketWork) error {
 	changes := func(e bracket.Event) bool {
 		return e.Kind == bracket.ExecutionEnded || e.Kind == bracket.ExecutionStarted
 	}

@@ -108,9 +108,9 @@ func (w *work) groupOf(t *target) string {
 	return p.group
 }
 
-// sortBatch puts the candidates in the order in which they ask for capacity: starts that take a target
-// back come first, then the order is by priority, due time, position and ids. Ids are compared only
-// where the rest is equal. Small entries are sorted instead of candidates.
+// sortBatch puts the candidates in the order in which they ask for capacity: starts that take a
+// target back come first, then the order is by priority, due time, position and ids. Ids are
+// compared only where the rest is equal. Small entries are sorted instead of candidates.
 func (w *work) sortBatch() {
 	type entry struct {
 		seconds     int64

@@ -52,7 +52,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 	}
-	return w.lets(rules, i, n)
+	return w.markOverridden(rules, i, n)
 }
 
 // answer returns what a rule says: its verdict among those that block or, if it has none there, that
@@ -67,8 +67,8 @@ func (r *compiledRule) answer(blockers []Verdict) (own RuleVerdict, blocks bool)
 
 func allowed(rule string) Verdict { return Verdict{Status: Allowed, Reason: ReasonAllowed, Rule: rule} }
 
-// lets marks the answers of rules that are overridden for version n on target i.
-func (w *work) lets(rules []RuleVerdict, i, n int32) []RuleVerdict {
+// markOverridden marks the answers of rules that are overridden for version n on target i.
+func (w *work) markOverridden(rules []RuleVerdict, i, n int32) []RuleVerdict {
 	for k := range rules {
 		own := &rules[k]
 		ends := w.overridesAt(own.Rule, i, n)
@@ -77,7 +77,7 @@ func (w *work) lets(rules []RuleVerdict, i, n int32) []RuleVerdict {
 			o = ends.last // the one that counts
 		}
 		if o != nil {
-			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: told(endOf(o.ExpiresAt)), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
+			own.Verdict = Verdict{Status: Allowed, Reason: ReasonOverridden, Rule: own.Rule, Until: reportable(endOf(o.ExpiresAt)), Data: &Data{Names: []string{o.CreatedBy}, Detail: o.ID}}
 			own.Since = o.satisfied(w.version(i, n))
 		}
 	}
@@ -144,7 +144,7 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 	for _, rule := range w.viewOf(i).windows {
 		own, _ := rule.answer(closed)
 		if h == nil || !slices.Contains(h.rules, rule) {
-			own.Reason = ReasonNotApplicable // or overridden, which lets says later
+			own.Reason = ReasonNotApplicable // or overridden, which markOverridden says later
 			own.Data = &Data{Detail: "a first deployment, which the rule lets past"}
 		}
 		rules = append(rules, own)
@@ -169,7 +169,7 @@ func (w *work) repeatRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	if !needed {
 		return []RuleVerdict{keptRule(t, n)}, ProspectKept
 	}
-	rules := w.lets(w.windowRules(i, n), i, n)
+	rules := w.markOverridden(w.windowRules(i, n), i, n)
 	rules = append(rules, w.retryRules(i, n, blockers)...)
 	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
@@ -210,7 +210,7 @@ func (w *work) retryRules(i, n int32, blockers []Verdict) []RuleVerdict {
 	for _, rule := range w.viewOf(i).retries {
 		own, blocks := rule.answer(blockers)
 		if !blocks { // else even if an override forgave the attempts before it
-			own = w.lets([]RuleVerdict{own}, i, n)[0]
+			own = w.markOverridden([]RuleVerdict{own}, i, n)[0]
 		}
 		rules = append(rules, own)
 	}
@@ -266,7 +266,7 @@ func (w *work) slotRules(i int32, version string) []RuleVerdict {
 			}
 		}
 		if n := w.number(i, version); n >= 0 {
-			rules = w.lets(rules, i, n)
+			rules = w.markOverridden(rules, i, n)
 		}
 		return rules
 	}
@@ -310,7 +310,7 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 func (w *work) memberRules(b *bracketWork, i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	v := w.version(i, n)
-	rules := w.lets(w.gateRules(w.gateAt(i, n), i, n), i, n)
+	rules := w.markOverridden(w.gateRules(w.gateAt(i, n), i, n), i, n)
 	gates := len(rules)
 	has := func(verdict Verdict) bool {
 		return slices.ContainsFunc(rules[:gates], func(r RuleVerdict) bool { return r.Rule == verdict.Rule && r.Reason == verdict.Reason })

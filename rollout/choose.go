@@ -73,7 +73,7 @@ func (w *work) chooseFor(i int32) {
 
 // kept counts a target that neither starts anything nor waits for anything.
 func (w *work) kept(i int32) {
-	if w.leaves(i) || w.waits[i].blockers != 0 {
+	if w.startsForFormer(i) || w.waits[i].blockers != 0 {
 		return // its newest version waits, or the execution of a rule that is gone has reported it
 	}
 	if w.targets[i].busy {
@@ -114,7 +114,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	frozen := w.frozenAt(i)
-	lets := w.mayLet(i, n)
+	lets := w.mayBeOverridden(i, n)
 	if r := gate.onlyRollout; r != nil && !t.busy && !frozen && !lets {
 		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
 			return nil, w.turnLater(r, place), gate.base, place
@@ -126,7 +126,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	due = gate.base
 	for _, rule := range view.cooldowns {
 		if verdict, waits := w.cooldown(rule, i, n); waits {
-			blockers = w.also(blockers, verdict)
+			blockers = w.appendVerdict(blockers, verdict)
 		}
 	}
 	blockers = w.closed(blockers, i, n)
@@ -158,14 +158,14 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 		blockers = w.freezes(blockers, i, false)
 	}
 	if t.busy {
-		blockers = w.also(blockers, busy(t))
+		blockers = w.appendVerdict(blockers, busy(t))
 	}
-	return w.let(blockers, i, n), ahead{}, due, position
+	return w.dropOverridden(blockers, i, n), ahead{}, due, position
 }
 
-// onlyTurnHolds reports whether no rule of a view can hold an idle target besides its gate and a turn,
-// provided that there are no overrides and no rules of the host's. Most targets of a large fleet are
-// then not asked for all the rest.
+// onlyTurnHolds reports whether no rule of a view can hold an idle target besides its gate and a
+// turn, provided that there are no overrides and no rules of the host's. Most targets of a large
+// fleet are then not asked for all the rest.
 func onlyTurnHolds(view *view, v *Version) bool {
 	return !view.selective && len(view.dependencies) == 0 && len(v.Dependencies) == 0 && len(view.cooldowns) == 0 && view.hours == nil
 }
@@ -180,20 +180,20 @@ func (w *work) refusals(g *gate, i, n int32) []Verdict {
 	blockers := g.blockers[:g.early]
 	for _, rule := range g.perResource {
 		if verdict, ok := rule.versionSelector(&w.subject); !ok && w.overriddenAt(rule.id, i, n) == nil {
-			blockers = w.also(blockers, verdict)
+			blockers = w.appendVerdict(blockers, verdict)
 		}
 	}
 	if len(blockers) == g.early {
 		return g.blockers
 	}
 	for _, verdict := range g.blockers[g.early:] {
-		blockers = w.also(blockers, verdict)
+		blockers = w.appendVerdict(blockers, verdict)
 	}
 	return blockers
 }
 
-// turnUnder returns when target i is due under the k-th gradual rule of its view, and its position there.
-// Until then it adds a verdict to blockers.
+// turnUnder returns when target i is due under the k-th gradual rule of its view, and its position
+// there. Until then it adds a verdict to blockers.
 func (w *work) turnUnder(blockers []Verdict, g *gate, k int, i int32) (_ []Verdict, due time.Time, position int32) {
 	rule := w.gradualOfGate(g, k)
 	if o := w.overriddenAt(rule.id, i, g.number); o != nil {
@@ -206,16 +206,16 @@ func (w *work) turnUnder(blockers []Verdict, g *gate, k int, i int32) (_ []Verdi
 		return blockers, due, position
 	}
 	if g.base.IsZero() {
-		return w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}), due, 0
+		return w.appendVerdict(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotStarted, Rule: rule.id, Until: g.opens, On: g.shut}), due, 0
 	}
 	due, position, r, err := w.placeOf(g, k, i)
 	if err != nil {
-		return w.also(blockers, w.never(r, position, w.hoursOf(i, g.number), err)), due, position
+		return w.appendVerdict(blockers, w.never(r, position, w.hoursOf(i, g.number), err)), due, position
 	}
 	if w.now.Before(due) {
 		w.wake(due)
-		data := w.datum(Data{Position: int(position), Population: r.record.Founders})
-		blockers = w.also(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotDue, Rule: rule.id, Until: due, Data: data})
+		data := w.keepData(Data{Position: int(position), Population: r.record.Founders})
+		blockers = w.appendVerdict(blockers, Verdict{Status: Pending, Reason: ReasonRolloutNotDue, Rule: rule.id, Until: due, Data: data})
 	}
 	return blockers, due, position
 }
@@ -225,7 +225,7 @@ func (w *work) never(r *rollout, position int32, h *hours, err error) Verdict {
 	if r.pause != nil && len(r.pause.endless) > 0 && errors.Is(err, clock.ErrNeverOpen) {
 		return Verdict{
 			Status: Pending, Reason: ReasonRolloutNotDue, Rule: r.rule.id, On: r.pause.endless,
-			Data: w.datum(Data{Position: int(position), Population: r.record.Founders}),
+			Data: w.keepData(Data{Position: int(position), Population: r.record.Founders}),
 		}
 	}
 	detail, on := err.Error(), onConfig(r.rule.id)

@@ -54,9 +54,9 @@ func (p *Plan) Commit(starts []Start, now time.Time) (State, error) {
 	return next, nil
 }
 
-// once returns the starts in their order, each run once: Commit takes them for a set too. The list
-// is the host's, and is left as it is.
-func once(starts []Start) []Start {
+// distinctStarts returns the starts in their order, each run once: Commit takes them for a set too.
+// The list is the host's, and is left as it is.
+func distinctStarts(starts []Start) []Start {
 	seen := make(map[string]bool, len(starts))
 	return slices.DeleteFunc(slices.Clone(starts), func(start Start) bool {
 		before := seen[start.Run]
@@ -196,10 +196,10 @@ func (p *Plan) NextAfter(starts []Start) time.Time {
 	return next.next
 }
 
-// afterClaims wakes the host for what the claims of a start keep from others for a time. begin gets,
-// by pool with a rate that others need, the resources that begin.
+// afterClaims wakes the host for what the claims of a start keep from others for a time. begin
+// gets, by pool with a rate that others need, the resources that begin.
 func (p *Plan) afterClaims(start *Start, next *wakeup, begin map[int32]map[string]bool) {
-	if p.work.unsure || p.work.freeing[start.holder()] {
+	if p.work.groupVetoed || p.work.freeing[start.holder()] {
 		next.wake(p.Now.Add(1))
 	}
 	for _, claim := range start.Claims {

@@ -62,7 +62,7 @@ func (w *work) cooldown(rule *compiledRule, i, n int32) (verdict Verdict, waits 
 		return Verdict{}, false
 	}
 	w.wake(end)
-	verdict = Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.datum(Data{Names: []string{v.ID}})}
+	verdict = Verdict{Status: Denied, Reason: ReasonCooldown, Rule: rule.id, Until: end, Data: w.keepData(Data{Names: []string{v.ID}})}
 	if t.busy {
 		verdict.On = onJob(t)
 	}

@@ -47,9 +47,9 @@ func expired(expires, at time.Time) bool {
 	return !until.IsZero() && !at.Before(until)
 }
 
-// told returns an end as verdicts tell it: none if nobody can plan any more by then. One of the last
-// day of 9999 may be in the year 10000 in UTC, of which there is no JSON.
-func told(end time.Time) time.Time {
+// reportable returns an end as verdicts tell it: none if nobody can plan any more by then. One of
+// the last day of 9999 may be in the year 10000 in UTC, of which there is no JSON.
+func reportable(end time.Time) time.Time {
 	if end.After(lastInstant()) {
 		return time.Time{}
 	}

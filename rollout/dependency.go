@@ -173,9 +173,9 @@ func (w *work) unmet(blockers []Verdict, rule *compiledRule, i int32, b *bracket
 		verdict.On = w.orNamed(verdict.On, rule, i, b)
 	}
 	if b == nil {
-		return w.also(blockers, verdict) // no other rule has the same
+		return w.appendVerdict(blockers, verdict) // no other rule has the same
 	}
-	return w.once(blockers, verdict)
+	return w.appendDistinct(blockers, verdict)
 }
 
 // orNamed appends the events after which a rule that names no deployment on the resource stops

@@ -5,21 +5,21 @@ import "slices"
 // fewDistinct is how many entries are compared one by one, without a table.
 const fewDistinct = 16
 
-// distinctVerdicts adds verdicts to a list, each once, as once does, and looks for them in a table
-// where they are many.
+// distinctVerdicts adds verdicts to a list, each once, as appendDistinct does, and looks for them
+// in a table where they are many.
 type distinctVerdicts struct {
 	w        *work
 	blockers []Verdict
-	table    map[gist][]int32 // where in the list; nil while it is short
+	table    map[verdictKey][]int32 // where in the list; nil while it is short
 }
 
-// gist is what tells most verdicts apart.
-type gist struct {
+// verdictKey is what tells most verdicts apart.
+type verdictKey struct {
 	reason             Reason
 	rule, about, where string
 }
 
-func gistOf(v *Verdict) (g gist) {
+func verdictKeyOf(v *Verdict) (g verdictKey) {
 	g.reason, g.rule = v.Reason, v.Rule
 	if v.Data != nil {
 		g.about = v.Data.Detail
@@ -36,24 +36,24 @@ func newDistinct(w *work, blockers []Verdict) distinctVerdicts {
 
 func (d *distinctVerdicts) add(verdict Verdict) {
 	if len(d.blockers) < fewDistinct {
-		d.blockers = d.w.once(d.blockers, verdict)
+		d.blockers = d.w.appendDistinct(d.blockers, verdict)
 		return
 	}
 	if d.table == nil {
-		d.table = make(map[gist][]int32, len(d.blockers))
+		d.table = make(map[verdictKey][]int32, len(d.blockers))
 		for k := range d.blockers {
-			g := gistOf(&d.blockers[k])
+			g := verdictKeyOf(&d.blockers[k])
 			d.table[g] = append(d.table[g], int32(k))
 		}
 	}
-	g := gistOf(&verdict)
+	g := verdictKeyOf(&verdict)
 	for _, k := range d.table[g] {
 		if d.blockers[k].Equal(verdict) {
 			return
 		}
 	}
 	d.table[g] = append(d.table[g], int32(len(d.blockers)))
-	d.blockers = d.w.also(d.blockers, verdict)
+	d.blockers = d.w.appendVerdict(d.blockers, verdict)
 }
 
 // idSet is a set of ids, which takes no table while they are few.
@@ -81,13 +81,13 @@ func (s *idSet) add(id string) bool {
 	return len(s.many) > before
 }
 
-// once is also, unless the blockers hold the verdict already: what several members of a bracket
-// wait for is listed once for their resource.
-func (w *work) once(blockers []Verdict, verdict Verdict) []Verdict {
+// appendDistinct is appendVerdict, unless the blockers hold the verdict already: what several
+// members of a bracket wait for is listed once for their resource.
+func (w *work) appendDistinct(blockers []Verdict, verdict Verdict) []Verdict {
 	for k := range blockers {
 		if blockers[k].Equal(verdict) {
 			return blockers
 		}
 	}
-	return w.also(blockers, verdict)
+	return w.appendVerdict(blockers, verdict)
 }

@@ -89,7 +89,7 @@ func (w *work) afterOthers(b *bracketWork, p *pendingResource, i, version int32)
 	if !w.dependent[w.targets[i].deployment] || version < 0 {
 		return nil
 	}
-	return w.let(w.inOrder(i, version, bringer{bracket: b, begins: p}), i, version)
+	return w.dropOverridden(w.inOrder(i, version, bringer{bracket: b, begins: p}), i, version)
 }
 
 // comesWith reports whether one of the runs of an execution is what a member needs.

@@ -23,8 +23,8 @@ func (w *work) openTargets(b *bracketWork, yield func(i int32)) {
 	})
 }
 
-// others yields those targets of openTargets that are not members of the bracket now.
-func (w *work) others(b *bracketWork, yield func(i int32)) {
+// nonMembers yields those targets of openTargets that are not members of the bracket now.
+func (w *work) nonMembers(b *bracketWork, yield func(i int32)) {
 	members, at := b.targets, 0 // as they are before yield adds to them
 	w.eachOpen(w.executionsIn(b.id, b.environment), w.environments[b.environment].ID, func(o opened) {
 		for i := o.from; i < o.to; i++ {
@@ -40,11 +40,11 @@ func (w *work) others(b *bracketWork, yield func(i int32)) {
 // A target that is a member of another bracket by now is reported by that bracket, which waits for
 // the end of the execution.
 func (w *work) addFormer(b *bracketWork) {
-	w.others(b, func(i int32) {
+	w.nonMembers(b, func(i int32) {
 		if w.members[i] {
-			put(&b.lent, i, true)
-			if b.handed {
-				put(&w.leaving, i, append(w.leaving[i], b))
+			put(&b.takenOver, i, true)
+			if b.losesTargets {
+				put(&w.formerBrackets, i, append(w.formerBrackets[i], b))
 			}
 		}
 		w.members[i] = true
@@ -56,22 +56,22 @@ func (w *work) addFormer(b *bracketWork) {
 	}
 }
 
-// handedOver moves to the front the brackets that have an execution open on targets which another
-// bracket has taken over, such as after a policy was split. It closes the resources of these
+// losingFirst moves to the front the brackets that have an execution open on targets which another
+// bracket has taken over, such as after a policy was split. It blocks the resources of these
 // targets to other brackets until the execution ends.
-func (w *work) handedOver(works []*bracketWork) []*bracketWork {
+func (w *work) losingFirst(works []*bracketWork) []*bracketWork {
 	if len(works) < 2 {
 		return works
 	}
 	var first, others []*bracketWork
 	for _, b := range works {
-		w.others(b, func(i int32) {
+		w.nonMembers(b, func(i int32) {
 			if w.members[i] {
-				b.handed = true
-				w.close(w.targets[i].resource, b.id)
+				b.losesTargets = true
+				w.block(w.targets[i].resource, b.id)
 			}
 		})
-		if b.handed {
+		if b.losesTargets {
 			first = append(first, b)
 		} else {
 			others = append(others, b)
@@ -80,31 +80,31 @@ func (w *work) handedOver(works []*bracketWork) []*bracketWork {
 	return append(first, others...)
 }
 
-// close keeps every other bracket from beginning anything on a resource until an execution of a
+// block keeps every other bracket from beginning anything on a resource until an execution of a
 // rule has ended there.
-func (w *work) close(resource int32, rule string) {
-	if !slices.Contains(w.closing[resource], rule) {
-		put(&w.closing, resource, append(w.closing[resource], rule))
+func (w *work) block(resource int32, rule string) {
+	if !slices.Contains(w.blockedBy[resource], rule) {
+		put(&w.blockedBy, resource, append(w.blockedBy[resource], rule))
 	}
 }
 
-// reopen opens the resources on which an execution of the bracket has ended in this very plan to
+// unblock opens the resources on which an execution of the bracket has ended in this very plan to
 // the other brackets, and reports whether there are any.
-func (w *work) reopen(b *bracketWork) bool {
-	if b.lent == nil {
+func (w *work) unblock(b *bracketWork) bool {
+	if b.takenOver == nil {
 		return false
 	}
 	open := map[int32]bool{}
 	w.openTargets(b, func(i int32) { open[w.targets[i].resource] = true })
-	reopened := false
-	for i := range b.lent {
+	unblocked := false
+	for i := range b.takenOver {
 		r := w.targets[i].resource
 		if !open[r] {
-			w.closing[r] = slices.DeleteFunc(w.closing[r], func(rule string) bool { return rule == b.id })
-			reopened = true
+			w.blockedBy[r] = slices.DeleteFunc(w.blockedBy[r], func(rule string) bool { return rule == b.id })
+			unblocked = true
 		}
 	}
-	return reopened
+	return unblocked
 }
 
 // lostGroups returns new records in place of those that were lost although an execution is open. If
@@ -139,7 +139,7 @@ func (w *work) dropFormer(b *bracketWork) error {
 		if !b.former[i] || open[i] {
 			return false
 		}
-		w.members[i] = b.lent[i]
+		w.members[i] = b.takenOver[i]
 		return true
 	})
 	if len(b.targets) == before {
@@ -150,35 +150,35 @@ func (w *work) dropFormer(b *bracketWork) error {
 	return w.decideAgain(b)
 }
 
-// runOut keeps the targets of the open executions of a bracket whose rule is gone. A target that
-// has become a member of another bracket is reported by that bracket, which waits for the end of
-// the execution.
-func (w *work) runOut(b *bracketWork) {
+// keepAbandoned keeps the targets of the open executions of a bracket whose rule is gone. A target
+// that has become a member of another bracket is reported by that bracket, which waits for the end
+// of the execution.
+func (w *work) keepAbandoned(b *bracketWork) {
 	b.targets, b.former = nil, map[int32]bool{}
 	w.openTargets(b, func(i int32) {
 		b.targets = append(b.targets, i)
 		b.former[i] = w.members[i]
 		w.members[i] = true
-		w.close(w.targets[i].resource, b.id)
-		put(&w.leaving, i, append(w.leaving[i], b))
+		w.block(w.targets[i].resource, b.id)
+		put(&w.formerBrackets, i, append(w.formerBrackets[i], b))
 	})
 }
 
-// leaves reports whether an execution of a rule that is gone, or that had the target before, starts
-// something on it now.
-func (w *work) leaves(i int32) bool {
-	return slices.ContainsFunc(w.leaving[i], func(b *bracketWork) bool {
+// startsForFormer reports whether an execution of a rule that is gone, or that had the target
+// before, starts something on it now.
+func (w *work) startsForFormer(i int32) bool {
+	return slices.ContainsFunc(w.formerBrackets[i], func(b *bracketWork) bool {
 		_, starts := b.started[i]
 		return starts
 	})
 }
 
-// closes adds the blockers that keep a bracket from beginning anything on a resource: executions
-// that are still open there, of a rule that is gone or that had the targets before.
-func (w *work) closes(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
-	for _, rule := range w.closing[resource] {
+// blockedResource adds the blockers that keep a bracket from beginning anything on a resource:
+// executions that are still open there, of a rule that is gone or that had the targets before.
+func (w *work) blockedResource(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
+	for _, rule := range w.blockedBy[resource] {
 		if rule != b.id {
-			blockers = w.also(blockers, w.queued(rule, resource))
+			blockers = w.appendVerdict(blockers, w.queued(rule, resource))
 		}
 	}
 	return blockers

@@ -149,7 +149,7 @@ func (w *work) freeze(list []Freeze) {
 		}
 		w.wake(until)
 		own := &activeFreeze{z, Verdict{
-			Status: Pending, Reason: ReasonFrozen, Until: told(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
+			Status: Pending, Reason: ReasonFrozen, Until: reportable(until), On: []Condition{{Kind: OnFreeze, Freeze: z.ID}}, Data: &Data{Names: []string{z.CreatedBy}, Detail: z.Reason},
 		}}
 		at := TargetID{z.Resource, z.Environment, z.Deployment}
 		put(&w.freezesByScope, at, append(w.freezesByScope[at], own))
@@ -214,7 +214,7 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 	pair, said := w.frozenBroadly(i), newListedFreezes(blockers)
 	add := func(z *activeFreeze) {
 		if (!begun || !z.FinishBegun) && !said.has(z) {
-			blockers = w.also(blockers, z.verdict)
+			blockers = w.appendVerdict(blockers, z.verdict)
 		}
 	}
 	if len(blockers) == 0 && !begun {
@@ -232,8 +232,8 @@ func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
 	return blockers
 }
 
-// listedFreezes tells which freezes some blockers are of. What a freeze says has data of its own, so
-// nothing else need be compared.
+// listedFreezes tells which freezes some blockers are of. What a freeze says has data of its own,
+// so nothing else need be compared.
 type listedFreezes struct {
 	blockers []Verdict
 	data     map[*Data]bool // nil if they are few

@@ -98,8 +98,8 @@ func (w *work) gateOf(i, n int32) *gate {
 	return g
 }
 
-// askGate asks the rules of a view about the version of a gate, for the deployment and the environment
-// of a target.
+// askGate asks the rules of a view about the version of a gate, for the deployment and the
+// environment of a target.
 func (w *work) askGate(g *gate, view *view, t *target) {
 	g.answers = append(g.answers, statusAnswer(g.version))
 	if w.set.ungovernedHeld && len(view.policies) == 0 {
@@ -197,7 +197,7 @@ func (w *work) sum(g *gate, environment, resource string) {
 // resource.
 func (w *work) gateAt(i, n int32) *gate {
 	g := w.gateOf(i, n)
-	if !w.isSingled(i, n) {
+	if !w.mayBeOverriddenAlone(i, n) {
 		return g
 	}
 	t := &w.targets[i]

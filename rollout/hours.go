@@ -119,7 +119,7 @@ func (w *work) hoursOf(i, n int32) *hours {
 	if w.targets[i].current == none {
 		own = view.firstHours
 	}
-	if own == nil || !w.mayLet(i, n) {
+	if own == nil || !w.mayBeOverridden(i, n) {
 		return own
 	}
 	past := make([]*Override, len(own.rules))
@@ -187,7 +187,7 @@ type overriddenHours struct {
 func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
 	if h := w.hoursOf(i, n); h != nil {
 		for _, verdict := range w.hoursNow(h).blockers {
-			blockers = w.also(blockers, verdict)
+			blockers = w.appendVerdict(blockers, verdict)
 		}
 	}
 	return blockers

@@ -194,11 +194,11 @@ func (p *Plan) restsOn() []string {
 	return slices.Compact(records)
 }
 
-// doubtOn doubts the candidates that were admitted, without an override of their own, on one of the
+// vetoOn vetoes the candidates that were admitted, without an override of their own, on one of the
 // places, in pools that have no other place. The place of an open execution counts for itself.
-// doubtOn reports whether it doubted any; the slots must then be given anew.
-func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
-	return len(places) > 0 && w.doubt(func(c *candidate, pool int32) concurrency.Reason {
+// vetoOn reports whether it vetoed any; the slots must then be given anew.
+func (w *work) vetoOn(places map[poolPlace]concurrency.Reason) bool {
+	return len(places) > 0 && w.veto(func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {
 			return ""
 		}
@@ -206,15 +206,15 @@ func (w *work) doubtOn(places map[poolPlace]concurrency.Reason) bool {
 	})
 }
 
-// doubt notes the admitted candidates that are refused all the same, because why returns a reason
+// veto notes the admitted candidates that are refused all the same, because why returns a reason
 // for one of their pools. It reports whether there are any.
-func (w *work) doubt(why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
+func (w *work) veto(why func(c *candidate, pool int32) concurrency.Reason) (anybody bool) {
 	for _, admitted := range w.admission.Admitted {
 		k := w.batch[admitted.Candidate]
 		c := w.candidates.at(k)
 		for _, claim := range admitted.Claims {
 			if reason := why(c, claim.Pool); reason != "" {
-				put(&w.doubted, k, append(w.doubted[k], concurrency.Refusal{Pool: claim.Pool, Reason: reason}))
+				put(&w.vetoed, k, append(w.vetoed[k], concurrency.Refusal{Pool: claim.Pool, Reason: reason}))
 				anybody = true
 			}
 		}
@@ -279,21 +279,21 @@ func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 }
 
 // allOf returns the refusals of a candidate, one for each pool: what the pools said, why the
-// candidate was doubted, and why it would be doubted if the others were gone, as is a foreseen
-// doubt. own reports whether there are any of the last two kinds. refusals is shared, and allOf
+// candidate was vetoed, and why it would be vetoed if the others were gone, as is a foreseen
+// veto. own reports whether there are any of the last two kinds. refusals is shared, and allOf
 // does not write to it.
 func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
-	all, doubted := refusals, w.doubted[k]
-	if own = doubted != nil; !own && len(places) == 0 && unkeyed == nil {
+	all, vetoed := refusals, w.vetoed[k]
+	if own = vetoed != nil; !own && len(places) == 0 && unkeyed == nil {
 		return all, false
 	}
 	pools := w.capacity.snapshot.Pools
 	if own {
 		all = slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return int(r.Pool) == len(pools) })
 		if w.foreseen[k] {
-			doubted = nil
+			vetoed = nil
 		}
-		for _, r := range doubted { // the pool may itself refuse it by now, because the start that lent the place was refused elsewhere
+		for _, r := range vetoed { // the pool may itself refuse it by now, because the start that lent the place was refused elsewhere
 			if !slices.ContainsFunc(all, func(o concurrency.Refusal) bool { return o.Pool == r.Pool }) {
 				all = append(all, r)
 			}

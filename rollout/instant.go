@@ -53,10 +53,10 @@ type wakeup struct {
 	next time.Time // zero: never
 }
 
-// wake has the host look again at an instant, unless it does so earlier. One that is not after now is none,
-// nor is one after the last instant, at which nobody can plan. Like every instant in a plan, the
-// next one is in UTC, whatever zone the host uses: of two equal instants it must not matter which
-// comes first.
+// wake has the host look again at an instant, unless it does so earlier. One that is not after now
+// is none, nor is one after the last instant, at which nobody can plan. Like every instant in a
+// plan, the next one is in UTC, whatever zone the host uses: of two equal instants it must not
+// matter which comes first.
 func (a *wakeup) wake(at time.Time) {
 	if at.After(a.now) && (a.next.IsZero() || at.Before(a.next)) && !at.After(lastInstant()) {
 		a.next = at.UTC()

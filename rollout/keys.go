@@ -45,20 +45,20 @@ func (w *work) unconfirmed() {
 	}
 }
 
-// keyless doubts the candidates that would begin in a pool without a key. Such a pool counts as
+// keyless vetoes the candidates that would begin in a pool without a key. Such a pool counts as
 // active only for claims and jobs of which no use is seen any more, while more pools of its family
-// are active than may be. A candidate that has confirmed its own claim is not doubted, because
-// there was a key for it. keyless reports whether it doubted any.
+// are active than may be. A candidate that has confirmed its own claim is not vetoed, because
+// there was a key for it. keyless reports whether it vetoed any.
 //
-// The places of those that it doubts go to others that need the same pools, which would be doubted
-// in their turn, a few in each round. So it doubts them with the first, but for those that need a
-// strict pool: there nobody starts before who waits, and who is doubted does not hold up others.
+// The places of those that it vetoes go to others that need the same pools, which would be vetoed
+// in their turn, a few in each round. So it vetoes them with the first, but for those that need a
+// strict pool: there nobody starts before who waits, and who is vetoed does not hold up others.
 func (w *work) keyless() bool {
 	unkeyed := w.unkeyed()
 	if unkeyed == nil {
 		return false
 	}
-	anybody := w.doubt(func(c *candidate, pool int32) concurrency.Reason {
+	anybody := w.veto(func(c *candidate, pool int32) concurrency.Reason {
 		if unkeyed(c, pool) {
 			return concurrency.SlotKeysFull
 		}
@@ -70,13 +70,13 @@ func (w *work) keyless() bool {
 	for _, refused := range w.admission.Refused {
 		k := w.batch[refused.Candidate]
 		needs := w.requests[refused.Candidate].Needs
-		if w.doubted[k] != nil || slices.ContainsFunc(needs, w.isStrict) {
+		if w.vetoed[k] != nil || slices.ContainsFunc(needs, w.isStrict) {
 			continue
 		}
 		c := w.candidates.at(k)
 		for _, pool := range needs {
 			if unkeyed(c, pool) {
-				put(&w.doubted, k, append(w.doubted[k], concurrency.Refusal{Pool: pool, Reason: concurrency.SlotKeysFull}))
+				put(&w.vetoed, k, append(w.vetoed[k], concurrency.Refusal{Pool: pool, Reason: concurrency.SlotKeysFull}))
 				put(&w.foreseen, k, true)
 			}
 		}
@@ -84,18 +84,18 @@ func (w *work) keyless() bool {
 	return true
 }
 
-// unforeseen takes back the doubts that keyless foresaw if one of them has come to nothing, because
-// a start that made one pool more active is refused after all. From then on those are doubted that
-// are admitted. unforeseen reports whether it took back any.
-func (w *work) unforeseen() bool {
+// dropForeseen takes back the vetoes that keyless foresaw if one of them has come to nothing,
+// because a start that made one pool more active is refused after all. From then on those are
+// vetoed that are admitted. dropForeseen reports whether it took back any.
+func (w *work) dropForeseen() bool {
 	unkeyed := w.unkeyed()
 	for k := range w.foreseen {
 		stands := func(r concurrency.Refusal) bool { return unkeyed != nil && unkeyed(w.candidates.at(k), r.Pool) }
-		if slices.ContainsFunc(w.doubted[k], stands) {
+		if slices.ContainsFunc(w.vetoed[k], stands) {
 			continue
 		}
 		for k := range w.foreseen {
-			delete(w.doubted, k)
+			delete(w.vetoed, k)
 		}
 		w.foreseen, w.oneByOne = nil, true
 		return true
@@ -103,7 +103,7 @@ func (w *work) unforeseen() bool {
 	return false
 }
 
-// unkeyed returns a function that reports whether a candidate would be doubted in a pool for want
+// unkeyed returns a function that reports whether a candidate would be vetoed in a pool for want
 // of a key. It returns nil if no family has more active pools than it may have.
 func (w *work) unkeyed() func(c *candidate, pool int32) bool {
 	unused := w.unusedKeys()

@@ -13,13 +13,13 @@ import (
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
-// fate is what becomes of a lease before new ones are given.
-type fate uint8
+// leaseAction is what becomes of a lease before new ones are given.
+type leaseAction uint8
 
 const (
-	keep fate = iota
-	release
-	quarantine
+	keepLease leaseAction = iota
+	releaseLease
+	quarantineLease
 )
 
 // reasonStuck is the reason of a lease that is quarantined because a rule calls it stuck. Progress
@@ -45,13 +45,13 @@ type idleLease struct {
 // survive.
 func (w *work) settle() {
 	c := &w.capacity
-	ended := map[concurrency.Holder]fate{}
+	ended := map[concurrency.Holder]leaseAction{}
 	for _, b := range w.stepped {
 		for _, e := range b.plan.Events {
 			if e.Kind == bracket.ExecutionEnded {
 				holder := concurrency.Holder{Resource: e.Resource, Group: e.Group}
-				if ended[holder] = release; e.Quarantine {
-					ended[holder] = quarantine
+				if ended[holder] = releaseLease; e.Quarantine {
+					ended[holder] = quarantineLease
 				}
 			}
 		}
@@ -67,20 +67,20 @@ func (w *work) settle() {
 
 // settleRecord returns the record with its leases settled. The old record is not modified, and is
 // returned if nothing changed.
-func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]fate, timed bool) concurrency.Record {
+func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Holder]leaseAction, timed bool) concurrency.Record {
 	leases := record.Leases
 	changed := false
 	kept := leases[:0:0]
 	for k, lease := range leases {
-		became, own := lease, release
+		became, own := lease, releaseLease
 		if !w.deleted[lease.Resource] {
 			became, own = w.settleLease(lease, ended[lease.Holder], timed)
 		}
-		if !changed && (own == release || became != lease) {
+		if !changed && (own == releaseLease || became != lease) {
 			changed = true
 			kept = append(make([]concurrency.Lease, 0, len(leases)), leases[:k]...)
 		}
-		if changed && own != release {
+		if changed && own != releaseLease {
 			kept = append(kept, became)
 		}
 	}
@@ -93,9 +93,9 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 // settleLease returns what becomes of a lease on a resource that is not proved gone; own is what
 // the end of an execution in this plan makes of it. If timed is false, the pool has no use for the
 // progress of an open execution, and settleLease does not read it.
-func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concurrency.Lease, fate) {
+func (w *work) settleLease(lease concurrency.Lease, own leaseAction, timed bool) (concurrency.Lease, leaseAction) {
 	closed := strings.HasPrefix(lease.Group, runid.Reserved+"/") || !w.open(lease.Holder) // if it is of an execution, that has ended or never began
-	if own == release || !timed && !closed {
+	if own == releaseLease || !timed && !closed {
 		return lease, own
 	}
 	proved, progress, running, used := w.progress(lease)
@@ -104,20 +104,20 @@ func (w *work) settleLease(lease concurrency.Lease, own fate, timed bool) (concu
 	if running && timed {
 		w.capacity.snapshot.Running = append(w.capacity.snapshot.Running, lease.Holder)
 	}
-	if own == keep {
+	if own == keepLease {
 		own = proved
 	}
-	if own == keep && closed && !running && (lease.State == concurrency.Active || lease.Reason == reasonStuck) {
+	if own == keepLease && closed && !running && (lease.State == concurrency.Active || lease.Reason == reasonStuck) {
 		own = w.outlived(lease.Holder)
 	}
 	// An end is progress even if its instant is not known: nothing is stuck any more.
 	if lease.Reason == reasonStuck && (progress.After(lease.ProgressAt) || used && !running) {
 		became.State, became.Reason = concurrency.Active, ""
 	}
-	if own == quarantine {
+	if own == quarantineLease {
 		became.State, became.Reason = concurrency.Quarantined, "abandoned"
 	}
-	if closed && !running && own != release { // nobody is seen to use it, nor will be
+	if closed && !running && own != releaseLease { // nobody is seen to use it, nor will be
 		w.idle = append(w.idle, idleLease{became, used})
 	}
 	return became, own
@@ -209,10 +209,10 @@ type holding struct{ group, rule string }
 // Until such a group has run, nothing is proved: the host may only be slow. Afterwards its save
 // fails, because the record of the resource has changed. The lease of an execution that was given
 // up is quarantined, as it would have been when that ended.
-func (w *work) outlived(h concurrency.Holder) fate {
+func (w *work) outlived(h concurrency.Holder) leaseAction {
 	rule, environment, number, ok := bracket.ParseGroupID(h.Group)
 	if !ok {
-		return keep
+		return keepLease
 	}
 	atLeast := func(group string) bool { // the group is of the rule, like the record; an empty group is in no environment
 		_, e, n, _ := bracket.ParseGroupID(group)
@@ -220,25 +220,25 @@ func (w *work) outlived(h concurrency.Holder) fate {
 	}
 	record := w.execution(rule, h.Resource)
 	if record == nil {
-		return keep
+		return keepLease
 	}
 	last := endedIn(record, environment)
 	if last.Group == h.Group && last.Status == bracket.StatusCancelled {
-		return quarantine
+		return quarantineLease
 	}
 	if open := record.Open; open != nil && (atLeast(open.Group) || slices.ContainsFunc(open.Merged, atLeast)) {
-		return release
+		return releaseLease
 	}
 	if atLeast(last.Group) || slices.ContainsFunc(last.Merged, atLeast) {
-		return release
+		return releaseLease
 	}
-	return keep
+	return keepLease
 }
 
 // progress reads the jobs of the holder of a lease. It returns whether the group has ended, the
 // newest progress, whether the holder is at work, and whether it has been since the last start
 // under the lease.
-func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, running, used bool) {
+func (w *work) progress(lease concurrency.Lease) (own leaseAction, progress time.Time, running, used bool) {
 	progress = lease.ProgressAt
 	read := func(t *target, prefix string) { // of the run ids of the holder; empty: all jobs are the holder's
 		jobs := t.history()
@@ -265,7 +265,7 @@ func (w *work) progress(lease concurrency.Lease) (own fate, progress time.Time, 
 	if i != none {
 		read(&w.targets[i], "")
 		if used && !w.targets[i].busy && w.finished(i) {
-			own = release
+			own = releaseLease
 		}
 	}
 	if outside {

@@ -15,7 +15,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	all := w.hoursOfAll(runs)
 	for _, h := range all {
 		for _, verdict := range w.hoursNow(h).blockers {
-			pending.timed = w.once(pending.timed, w.unlessLetPast(verdict, runs))
+			pending.timed = w.appendDistinct(pending.timed, w.unlessLetPast(verdict, runs))
 		}
 	}
 	if !due.After(w.now) && len(pending.timed) == 0 {
@@ -28,7 +28,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 		for _, rule := range never.guilty {
 			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
 			// The text of the error names the instant of the search, which differs from plan to plan.
-			pending.blockers = w.once(pending.blockers, w.unlessLetPast(Verdict{ // several members may wait for it
+			pending.blockers = w.appendDistinct(pending.blockers, w.unlessLetPast(Verdict{ // several members may wait for it
 				Status: Pending, Reason: ReasonWindowClosed, Rule: rule.id, On: onConfig(rule.id), Data: &Data{Detail: never.why[rule]},
 			}, runs))
 		}
@@ -77,7 +77,7 @@ func (w *work) unlessLetPast(shut Verdict, runs []pendingRun) Verdict {
 		if shut.Data != nil {
 			data.Detail = shut.Data.Detail
 		}
-		shut.Data = w.datum(data)
+		shut.Data = w.keepData(data)
 	}
 	return shut
 }

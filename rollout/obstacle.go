@@ -13,13 +13,13 @@ import (
 // begun, whose versions count as present; nil: the execution has begun, and brings them in order.
 func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	for _, verdict := range w.held[i] { // no override lets a version past an expression of a policy or a pool that has no answer
-		blockers = w.once(blockers, verdict)
+		blockers = w.appendDistinct(blockers, verdict)
 	}
-	if !w.mayLet(i, version) || len(blockers) == 0 {
-		return w.let(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
+	if !w.mayBeOverridden(i, version) || len(blockers) == 0 {
+		return w.dropOverridden(w.obstaclesOf(b, blockers, i, version, runs, back), i, version)
 	}
 	list := newDistinct(w, blockers)
-	for _, verdict := range w.let(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
+	for _, verdict := range w.dropOverridden(w.obstaclesOf(b, nil, i, version, runs, back), i, version) {
 		list.add(verdict) // the earlier blockers are of other versions
 	}
 	return list.blockers
@@ -28,7 +28,7 @@ func (w *work) obstacles(b *bracketWork, blockers []Verdict, i, version int32, r
 func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32, runs []pendingRun, back bool) []Verdict {
 	t, begun := &w.targets[i], runs == nil
 	if !begun && t.current == missing {
-		blockers = w.also(blockers, w.unknownVersion(t))
+		blockers = w.appendVerdict(blockers, w.unknownVersion(t))
 	}
 	if !back {
 		blockers = w.dependencies(blockers, i, b, begun)
@@ -46,7 +46,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 				if verdict.Data.Detail == absentHere { // its version is locked: a newer one waits for the end of the execution
 					verdict.On[0] = Condition{Kind: OnOperator, Group: open.Group, Resource: t.Resource}
 				}
-				blockers = w.once(blockers, verdict)
+				blockers = w.appendDistinct(blockers, verdict)
 			}
 		}
 		if !begun && version >= 0 && len(w.set.customs) > 0 {
@@ -55,7 +55,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 	}
 	blockers = w.freezes(blockers, i, begun)
 	if b.atOtherWork(t, begun) {
-		blockers = w.also(blockers, busy(t))
+		blockers = w.appendVerdict(blockers, busy(t))
 	}
 	return blockers
 }

@@ -76,18 +76,18 @@ func (w *work) isStrict(pool int32) bool {
 	return int(pool) < len(pools) && pools[pool].Strict
 }
 
-// doubtFirst doubts the candidates that others wait for and that got no slots once these did not
-// ask. One of these had lent the place by its override, or had kept out a start that an override
-// lets past. doubtFirst reports whether it doubted any.
-func (w *work) doubtFirst() (anybody bool) {
+// vetoFirst vetoes the candidates that others wait for and that got no slots once these did not
+// ask. One of these had lent the place by its override, or had kept out a start that an override lets
+// past. vetoFirst reports whether it vetoed any.
+func (w *work) vetoFirst() (anybody bool) {
 	begins := map[int32]bool{}
 	for _, b := range w.behind {
 		begins[b.begins] = true
 	}
 	for _, refused := range w.admission.Refused {
 		if k := w.batch[refused.Candidate]; begins[k] {
-			put(&w.doubted, k, slices.Clone(w.admission.Refusals[refused.Why]))
-			anybody, w.unsure = true, true
+			put(&w.vetoed, k, slices.Clone(w.admission.Refusals[refused.Why]))
+			anybody, w.groupVetoed = true, true
 		}
 	}
 	return anybody

@@ -102,9 +102,9 @@ func (o *Override) id() string { return o.ID }
 
 // overriding holds the active overrides.
 type overriding struct {
-	overrides map[overrideKey]*inForce
-	extents   [][]extent // per deployment and version number, of all rules; nil: none of a deployment
-	singled   []bool     // per resource: one of them names it; nil: none does
+	overrides           map[overrideKey]*inForce
+	extents             [][]extent // per deployment and version number, of all rules; nil: none of a deployment
+	overriddenResources []bool     // per resource: one of them names it; nil: none does
 }
 
 // extent says whom the overrides of some rules for one version are for.
@@ -200,11 +200,11 @@ func (w *work) addOverride(o *Override) extent {
 	single := own.single[o.Resource]
 	single.list = append(single.list, o)
 	put(&own.single, o.Resource, single)
-	if w.singled == nil {
-		w.singled = make([]bool, len(w.resources))
+	if w.overriddenResources == nil {
+		w.overriddenResources = make([]bool, len(w.resources))
 	}
 	r, _ := w.resource(o.Resource) // it is known, see ineffective
-	w.singled[r] = true
+	w.overriddenResources[r] = true
 	return forSome
 }
 
@@ -280,26 +280,26 @@ func (o *Override) compare(other *Override) int {
 
 // namedByOverride returns the resource of a target if an active override names it, else none.
 func (w *work) namedByOverride(t *target) int32 {
-	if w.singled != nil && w.singled[t.resource] {
+	if w.overriddenResources != nil && w.overriddenResources[t.resource] {
 		return t.resource
 	}
 	return none
 }
 
-// mayLet reports whether an override of any rule may hold for version n on target i. Most targets
-// have none, even if there are thousands, and learn it here without a search.
-func (w *work) mayLet(i, n int32) bool { return w.mayLetFrom(forAll, i, n) }
+// mayBeOverridden reports whether an override of any rule may hold for version n on target i. Most
+// targets have none, even if there are thousands, and learn it here without a search.
+func (w *work) mayBeOverridden(i, n int32) bool { return w.mayBeOverriddenFor(forAll, i, n) }
 
-// isSingled is mayLet for overrides that name the resource.
-func (w *work) isSingled(i, n int32) bool { return w.mayLetFrom(0, i, n) }
+// mayBeOverriddenAlone is mayBeOverridden for overrides that name the resource.
+func (w *work) mayBeOverriddenAlone(i, n int32) bool { return w.mayBeOverriddenFor(0, i, n) }
 
-func (w *work) mayLetFrom(enough extent, i, n int32) bool {
+func (w *work) mayBeOverriddenFor(enough extent, i, n int32) bool {
 	if len(w.overrides) == 0 || n < 0 {
 		return false
 	}
 	t := &w.targets[i]
 	own := w.extents[t.deployment]
-	return own != nil && (own[n]&enough != 0 || own[n]&forSome != 0 && w.singled[t.resource])
+	return own != nil && (own[n]&enough != 0 || own[n]&forSome != 0 && w.overriddenResources[t.resource])
 }
 
 // overriddenAt is overridden for version n on target i.
@@ -309,7 +309,7 @@ func (w *work) overriddenAt(rule string, i, n int32) *Override {
 
 // overridesAt returns the ends of all active overrides of a rule for version n on target i.
 func (w *work) overridesAt(rule string, i, n int32) overrideEnds {
-	if !w.mayLet(i, n) {
+	if !w.mayBeOverridden(i, n) {
 		return overrideEnds{}
 	}
 	t := &w.targets[i]
@@ -321,10 +321,10 @@ func (o *Override) satisfied(v *Version) time.Time {
 	return later(o.CreatedAt, v.CreatedAt).UTC()
 }
 
-// let drops the verdicts of rules that are overridden for version n on target i. It does not write
-// to the list, which may be shared.
-func (w *work) let(blockers []Verdict, i, n int32) []Verdict {
-	if !w.mayLet(i, n) {
+// dropOverridden drops the verdicts of rules that are overridden for version n on target i. It does
+// not write to the list, which may be shared.
+func (w *work) dropOverridden(blockers []Verdict, i, n int32) []Verdict {
+	if !w.mayBeOverridden(i, n) {
 		return blockers
 	}
 	var kept []Verdict

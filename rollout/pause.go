@@ -77,7 +77,7 @@ func (w *work) pauseBy(names TargetID) *pause {
 	own = &pause{}
 	windows, closed := make([]clock.Window, len(list)), false
 	for k, z := range list {
-		until := told(endOf(z.ExpiresAt))
+		until := reportable(endOf(z.ExpiresAt))
 		if until.IsZero() {
 			until = lastInstant().AddDate(1000, 0, 0) // no search gets there
 			own.endless = append(own.endless, Condition{Kind: OnFreeze, Freeze: z.ID})

@@ -113,7 +113,7 @@ func (p *Planner) attempt(ctx context.Context, snapshot Snapshot, told *[]Event)
 	}
 	offered, chosen, next := plan.Start, plan.Start, plan.Next
 	if p.Choose != nil {
-		chosen = once(p.Choose(&plan))
+		chosen = distinctStarts(p.Choose(&plan))
 	}
 	if plan.State, err = plan.Commit(chosen, now); err != nil {
 		return Plan{}, err

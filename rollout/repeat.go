@@ -36,7 +36,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = w.freezes(blockers, i, begun)
 	}
 	if t.busy {
-		blockers = w.also(blockers, busy(t))
+		blockers = w.appendVerdict(blockers, busy(t))
 	}
 	return blockers, true // overrides are heeded already: an override of a retry rule forgives attempts, it does not repeat without end
 }

@@ -113,7 +113,7 @@ func (w *work) reportUndispatched(b *bracketWork, reported reportedTargets) {
 		reported.add(i)
 		blockers := w.freezes(nil, i, true)
 		if t := &w.targets[i]; t.busy {
-			blockers = w.also(blockers, busy(t))
+			blockers = w.appendVerdict(blockers, busy(t))
 		}
 		if len(blockers) > 0 {
 			w.wait(i, start.Version, blockers)
@@ -167,7 +167,7 @@ func (w *work) reportWaits(b *bracketWork, members blockerList, reported reporte
 			if n := w.number(i, version); wait.Reason == bracket.ReasonWaitsForMembers && n >= 0 {
 				w.waitFor(i, n, members)
 			} else {
-				w.wait(i, version, w.also(nil, w.verdict(b, wait.Resource, verdictOfWait(wait), nil)))
+				w.wait(i, version, w.appendVerdict(nil, w.verdict(b, wait.Resource, verdictOfWait(wait), nil)))
 			}
 		default:
 			for w.resources[b.pending[next].resource].ID != wait.Resource {
@@ -204,9 +204,9 @@ func (w *work) pendingBlockers(b *bracketWork, p *pendingResource, said bracket.
 			own.Until, own.On = until, on
 		}
 	}
-	blockers := w.also(nil, own)
+	blockers := w.appendVerdict(nil, own)
 	for _, verdict := range slices.Concat(p.timed, p.blockers) {
-		blockers = w.also(blockers, verdict)
+		blockers = w.appendVerdict(blockers, verdict)
 	}
 	// They were collected per member, those of windows first; the bracket's own verdict stays in
 	// front.

@@ -9,7 +9,7 @@ import (
 func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
 	newest, blockersOf := w.newestOf(b), w.newMemberBlockers(b)
 	for _, i := range b.targets {
-		if reported.has(i) || b.lent[i] {
+		if reported.has(i) || b.takenOver[i] {
 			continue
 		}
 		if b.rule == nil {
@@ -116,16 +116,16 @@ func (w *work) memberBlockers(b *bracketWork, i, n int32) []Verdict {
 	}
 	blockers := w.refusals(w.gateAt(i, n), i, n)
 	if !unasked {
-		blockers = w.also(blockers, w.evaluated(b, t, verdict))
+		blockers = w.appendVerdict(blockers, w.evaluated(b, t, verdict))
 	}
 	if b.unclear != nil {
-		blockers = w.also(blockers, *b.unclear)
+		blockers = w.appendVerdict(blockers, *b.unclear)
 	}
 	for _, held := range w.held[i] {
-		blockers = w.also(blockers, held)
+		blockers = w.appendVerdict(blockers, held)
 	}
 	if t.current == missing {
-		blockers = w.also(blockers, w.unknownVersion(t))
+		blockers = w.appendVerdict(blockers, w.unknownVersion(t))
 	}
 	return w.freezes(blockers, i, false)
 }

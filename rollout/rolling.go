@@ -240,16 +240,16 @@ func (w *work) placeIn(g *gate, k int, i int32) (due time.Time, position int32, 
 	return due, position, r, err
 }
 
-// separateKey identifies a rollout of targets for which an override opened the gate: by the index of
-// its gradual rule, and its start.
+// separateKey identifies a rollout of targets for which an override opened the gate: by the index
+// of its gradual rule, and its start.
 type separateKey struct {
 	rule int
 	base time.Time // zero: the rollout from which the others are copied
 }
 
-// separateRollout returns the rollout of targets for which an override opened the gate at base. There
-// may be as many such rollouts as targets, each with its own base. The ranks depend on the base
-// only if targets joined later; otherwise all these rollouts share them.
+// separateRollout returns the rollout of targets for which an override opened the gate at base.
+// There may be as many such rollouts as targets, each with its own base. The ranks depend on the
+// base only if targets joined later; otherwise all these rollouts share them.
 func (g *gate) separateRollout(k int, base, now time.Time, begin func(base time.Time, store bool) *rollout) *rollout {
 	if r, known := g.separate[separateKey{k, base}]; known {
 		return r

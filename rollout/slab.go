@@ -16,8 +16,8 @@ type slabs struct {
 	texts      textkey.Joiner
 }
 
-// also adds a verdict to blockers that may be shared: it never writes into their array.
-func (w *work) also(blockers []Verdict, verdict Verdict) []Verdict {
+// appendVerdict adds a verdict to blockers that may be shared: it never writes into their array.
+func (w *work) appendVerdict(blockers []Verdict, verdict Verdict) []Verdict {
 	size := len(blockers) + 1
 	room := cap(w.verdicts) - len(w.verdicts)
 	if n := len(w.verdicts); size > 1 && n > 0 && room > 0 && &w.verdicts[n-1] == &blockers[size-2] {
@@ -96,8 +96,8 @@ func take[T any](slab *[]T, n int) []T {
 	return (*slab)[from : from+n : from+n]
 }
 
-// datum keeps the data of a verdict in a slab.
-func (w *work) datum(d Data) *Data {
+// keepData keeps the data of a verdict in a slab.
+func (w *work) keepData(d Data) *Data {
 	own := &take(&w.data, 1)[0]
 	*own = d
 	return own

@@ -12,12 +12,12 @@ import (
 func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pendingResource) (verdict Verdict) {
 	verdict = Verdict{Status: VerdictStatus(v.Reason.Status()), Reason: Reason(v.Reason), Rule: b.id, Until: v.Until, On: w.translate(v.On)}
 	if p != nil && p.founders > 0 {
-		verdict.Data = w.datum(Data{Position: int(p.position), Population: int(p.founders)})
+		verdict.Data = w.keepData(Data{Position: int(p.position), Population: int(p.founders)})
 	}
 	switch v.Reason { // a search for every verdict would cost more than the verdict
 	case bracket.ReasonFailedHolding:
 		open := b.open(resource)
-		verdict.Data = w.datum(w.haltOf(b, open))
+		verdict.Data = w.keepData(w.haltOf(b, open))
 		w.mergeOpens(b, resource, &verdict)
 	case bracket.ReasonQueued, bracket.ReasonMergeBudget: // a target that waits for the end of a failed execution is told so, since that may never end by itself
 		// The execution may be of another environment, whose bracket decides later in the plan, so
@@ -27,7 +27,7 @@ func (w *work) verdict(b *bracketWork, resource string, v bracket.Verdict, p *pe
 			if verdict.Data != nil {
 				failed.Position, failed.Population = verdict.Data.Position, verdict.Data.Population
 			}
-			verdict.Data = w.datum(failed)
+			verdict.Data = w.keepData(failed)
 		}
 	case bracket.ReasonHookWithoutVersion:
 		w.hookOpens(b, resource, &verdict)
@@ -42,7 +42,7 @@ func (w *work) evaluated(b *bracketWork, t *target, said bracket.Verdict) Verdic
 	verdict := w.verdict(b, t.Resource, said, nil)
 	if said.Reason == bracket.ReasonWaitsForMembers && len(said.On) == 1 && said.On[0].Deployment == t.Deployment {
 		if m := memberIn(b.open(t.Resource), t.Deployment); m.RunVersion != "" {
-			verdict.Data = w.datum(Data{Names: []string{m.RunVersion}})
+			verdict.Data = w.keepData(Data{Names: []string{m.RunVersion}})
 		}
 	}
 	return verdict
@@ -100,7 +100,7 @@ func (w *work) hookOpens(b *bracketWork, resource string, wait *Verdict) {
 		}
 	}
 	if !named && len(late.Names) > 0 {
-		wait.Data = w.datum(late)
+		wait.Data = w.keepData(late)
 	}
 }
 

@@ -45,11 +45,11 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 		if len(unseen) > 0 {
 			for _, i := range own {
 				if verdict, lacks := w.lacks(i, unseen[w.targets[i].deployment], b.runs[pending.from:]); lacks {
-					pending.blockers = w.also(pending.blockers, verdict)
+					pending.blockers = w.appendVerdict(pending.blockers, verdict)
 				}
 			}
 		}
-		pending.blockers = w.closes(pending.blockers, resource, b)
+		pending.blockers = w.blockedResource(pending.blockers, resource, b)
 		held, open := len(pending.blockers) > 0, walk.open(id) // held whoever runs
 		instants[n] = schedule.dueOn(pending, open)
 		if len(pending.blockers) > 0 && pending.due.IsZero() && !held {
@@ -88,7 +88,7 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 			at, position, founders, never = s.turn(run)
 		}
 		for _, verdict := range never {
-			pending.blockers = w.once(pending.blockers, verdict)
+			pending.blockers = w.appendDistinct(pending.blockers, verdict)
 		}
 		due = later(due, at)
 		pending.position, pending.founders = max(pending.position, position), max(pending.founders, founders)
@@ -97,7 +97,7 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 				continue
 			}
 			if verdict, waits := w.cooldown(rule, run.target, run.version); waits {
-				pending.timed = w.once(pending.timed, verdict)
+				pending.timed = w.appendDistinct(pending.timed, verdict)
 				due = later(due, verdict.Until)
 			}
 		}

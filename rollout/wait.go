@@ -97,7 +97,7 @@ func (w *work) waitNumber(i, version int32, blockers []Verdict) {
 // the newest candidate.
 func (w *work) waitFor(i, version int32, blockers blockerList) {
 	own := &w.waits[i]
-	if w.leaves(i) || own.blockers != 0 {
+	if w.startsForFormer(i) || own.blockers != 0 {
 		return
 	}
 	own.version, own.blockers = version, blockers
