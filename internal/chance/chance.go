@@ -3,6 +3,7 @@
 package chance
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
@@ -71,17 +72,30 @@ func InParallel(n, workers int, do func(i int) (ok bool)) {
 	all.Wait()
 }
 
+// Lengths are samples in the order of their lengths; those of one length stay in the order given.
+// The zero value has none.
+type Lengths[T any] struct {
+	samples []T
+	length  func(T) time.Duration
+}
+
+// ByLength returns the samples in that order, in a list of its own.
+func ByLength[T any](samples []T, length func(T) time.Duration) Lengths[T] {
+	own := slices.Clone(samples)
+	slices.SortStableFunc(own, func(a, b T) int { return cmp.Compare(length(a), length(b)) })
+	return Lengths[T]{own, length}
+}
+
 // Longer returns the samples of which something may still become one that has lasted for age: those
-// that are longer. If none is, late is true, and the longest remain.
-func Longer[T any](samples []T, length func(T) time.Duration, age time.Duration) (left []T, late bool) {
-	var longest time.Duration
-	for _, s := range samples {
-		longest = max(longest, length(s))
+// that are longer. If none is, late is true, and the longest remain. The list must not be modified.
+func (l Lengths[T]) Longer(age time.Duration) (left []T, late bool) {
+	last := len(l.samples) - 1
+	if last < 0 {
+		return nil, false
 	}
-	for _, s := range samples {
-		if own := length(s); own > age || own == longest {
-			left = append(left, s)
-		}
+	longest := l.length(l.samples[last])
+	if late = longest <= age; late {
+		age = longest - 1
 	}
-	return left, len(samples) > 0 && longest <= age
+	return l.samples[sort.Search(last, func(k int) bool { return l.length(l.samples[k]) > age }):], late
 }

@@ -119,9 +119,11 @@ func TestLonger(t *testing.T) {
 		{"the longest ends just now", []int{1, 5, 2}, 5, []int{5}, true},
 		{"the longest ends next", []int{1, 5, 2}, 4, []int{5}, false},
 		{"it has only begun", []int{1, 2}, 0, []int{1, 2}, false},
+		{"those that are left are in the order of their lengths, whatever order they had", []int{7, 1, 9, 8}, 2, []int{7, 8, 9}, false},
+		{"one that takes no time has ended as it begins", []int{0}, 0, []int{0}, true},
 		{"none", nil, 3, nil, false},
 	} {
-		got, late := chance.Longer(row.samples, length, row.age)
+		got, late := chance.ByLength(row.samples, length).Longer(row.age)
 		if !slices.Equal(got, row.want) || late != row.late {
 			t.Errorf("%s: %v, %v", row.why, got, late)
 		}

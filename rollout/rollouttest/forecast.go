@@ -52,7 +52,10 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 		return Prediction{}, err
 	}
 	world.Pure = world.Pure || !world.Fleet.State.IsZero()
-	f := forecast{world: world, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
+	f := forecast{world: world, samples: samples, jobs: map[string]sampled{}, seed: seed, outcomes: make([]trialOutcome, trials)}
+	for deployment, jobs := range samples.Jobs {
+		f.jobs[deployment] = sampledBy(jobs)
+	}
 	f.run(ctx, 0)
 	if f.outcomes[0].err == nil {
 		f.world.Trust, f.world.Pure = true, true
@@ -94,6 +97,7 @@ func ascending(resources []rollout.Resource, targets []rollout.Target) ([]rollou
 type forecast struct {
 	world    World
 	samples  Samples
+	jobs     map[string]sampled // by deployment
 	seed     uint64
 	outcomes []trialOutcome
 }
@@ -151,7 +155,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 			return world.Job(start, attempt)
 		}
 		name := nameOf(start.TargetID, of)
-		drawn, late := remaining(f.samples.Jobs[start.Deployment], of, at)
+		drawn, late := f.jobs[start.Deployment].remaining(of, at)
 		if late {
 			own.overdue[name] = true
 		}

@@ -107,26 +107,39 @@ func completed(job *rollout.Job) time.Time {
 	return job.CompletedAt
 }
 
-// remaining returns the samples of which a job in progress may still become one: those that take
-// longer than the job, or its verification, has taken at an instant. If none does, late is true, and
-// the longest remain. None remain for a verification if no sample was verified.
-func remaining(samples []Outcome, job *rollout.Job, at time.Time) (left []Outcome, late bool) {
-	since, length := job.CreatedAt, func(o Outcome) time.Duration {
-		if o.Status != "" && !o.Status.Terminal() {
-			return math.MaxInt64
-		}
-		return o.After
-	}
-	if verifies(job) {
-		samples = slices.DeleteFunc(slices.Clone(samples), func(o Outcome) bool { return o.Verification == "" })
-		since, length = completed(job), func(o Outcome) time.Duration {
+// sampled are the samples for the jobs of a deployment, in the order in which what is in progress can
+// become one of them.
+type sampled struct {
+	jobs          chance.Lengths[Outcome]
+	verifications chance.Lengths[Outcome] // without those that were not verified
+}
+
+func sampledBy(jobs []Outcome) sampled {
+	verified := slices.DeleteFunc(slices.Clone(jobs), func(o Outcome) bool { return o.Verification == "" })
+	return sampled{
+		chance.ByLength(jobs, func(o Outcome) time.Duration {
+			if o.Status != "" && !o.Status.Terminal() {
+				return math.MaxInt64
+			}
+			return o.After
+		}),
+		chance.ByLength(verified, func(o Outcome) time.Duration {
 			if !o.decides() {
 				return math.MaxInt64
 			}
 			return o.VerifiedAfter
-		}
+		}),
 	}
-	return chance.Longer(samples, length, at.Sub(since))
+}
+
+// remaining returns the samples of which a job in progress may still become one: those that take
+// longer than the job, or its verification, has taken at an instant. If none does, late is true, and
+// the longest remain. None remain for a verification if no sample was verified.
+func (s sampled) remaining(job *rollout.Job, at time.Time) (left []Outcome, late bool) {
+	if verifies(job) {
+		return s.verifications.Longer(at.Sub(completed(job)))
+	}
+	return s.jobs.Longer(at.Sub(job.CreatedAt))
 }
 
 // nameOf returns the run id of a job, or its target if it has none.

@@ -77,6 +77,21 @@ func TestCostIsNoSquare(t *testing.T) {
 				}
 			}
 		}},
+		{"as many samples as targets that are in progress at the start", func(n int) func() {
+			names := make([]string, n)
+			samples := stagedtest.Samples{Targets: map[string][]stagedtest.Outcome{}}
+			for i := range names {
+				names[i] = fmt.Sprintf("c%05d", i)
+				samples.Targets[""] = append(samples.Targets[""], stagedtest.Outcome{After: minutes(i)})
+			}
+			run, _, err := staged.Step(compile(t, staged.Strategy{Stages: []staged.Stage{stage("one", n, names...)}}, fleet(names...), staged.Options{}), staged.Input{}, t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				forecast(t, stagedtest.World{StagedRun: run, Start: t0.Add(minutes(1)), End: t0.Add(minutes(5))}, samples, 2, 1)
+			}
+		}},
 	} {
 		var spent [2]time.Duration
 		for k, n := range [...]int{500, 4000} {

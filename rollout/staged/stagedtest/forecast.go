@@ -52,6 +52,7 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 		return Prediction{}, fmt.Errorf("stagedtest: %w", err)
 	}
 	f := forecast{world: r.World, samples: samples, seed: seed, timelines: make([]trialTimeline, trials)}
+	f.attempts, f.answers = byLength(samples.Targets, Outcome.length), byLength(samples.Approvals, Answer.length)
 	for s := range r.run.Stages() {
 		f.stages = append(f.stages, s.Name)
 	}
@@ -85,6 +86,8 @@ type forecast struct {
 	world     World
 	stages    []string // names, by index
 	samples   Samples
+	attempts  map[string]chance.Lengths[Outcome] // the samples for targets, of which some are too short for what the world has found
+	answers   map[string]chance.Lengths[Answer]
 	seed      uint64
 	timelines []trialTimeline
 }
@@ -131,8 +134,17 @@ func (f *forecast) validate() error {
 	return nil
 }
 
+// byLength orders the samples for each stage.
+func byLength[T any](samples map[string][]T, length func(T) time.Duration) map[string]chance.Lengths[T] {
+	ordered := map[string]chance.Lengths[T]{}
+	for stage, own := range samples {
+		ordered[stage] = chance.ByLength(own, length)
+	}
+	return ordered
+}
+
 // samplesOf returns the samples for a stage.
-func samplesOf[T any](samples map[string][]T, stage string) []T {
+func samplesOf[T any](samples map[string]T, stage string) T {
 	if own, listed := samples[stage]; listed {
 		return own
 	}
@@ -168,7 +180,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 	}
 	found := foundAs{
 		outcome: func(action staged.Action, since time.Time) Outcome {
-			samples, late := chance.Longer(samplesOf(f.samples.Targets, f.stages[action.Stage]), Outcome.length, f.world.Start.Sub(since))
+			samples, late := samplesOf(f.attempts, f.stages[action.Stage]).Longer(f.world.Start.Sub(since))
 			if late {
 				own.overdue[action.Target] = true
 			}
@@ -178,7 +190,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 			return attempt(samples, action)
 		},
 		answer: func(request staged.Action, since time.Time) (Answer, bool) {
-			samples, late := chance.Longer(samplesOf(f.samples.Approvals, f.stages[request.Stage]), func(a Answer) time.Duration { return a.After }, f.world.Start.Sub(since))
+			samples, late := samplesOf(f.answers, f.stages[request.Stage]).Longer(f.world.Start.Sub(since))
 			if late {
 				own.overdue[request.Name] = true
 			}
@@ -199,6 +211,8 @@ func (o Outcome) length() time.Duration {
 	}
 	return o.After
 }
+
+func (a Answer) length() time.Duration { return a.After }
 
 // trial returns how the world ended.
 func (t *Timeline) trial() Trial {
