@@ -3,7 +3,6 @@ package staged
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -238,7 +237,7 @@ func (s Strategy) clone() Strategy {
 	return s
 }
 
-func inStage(i int, field string) string { return fmt.Sprintf("stages[%d].%s", i, field) }
+func inStage(i int, field string) string { return at("stages", i) + "." + field }
 
 // task returns the first task of a kind.
 func task(list []Task, kind TaskType) (Task, bool) {
