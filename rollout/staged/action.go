@@ -69,7 +69,7 @@ func ApprovalName(run string, side Side, stage string) string {
 }
 
 func (p *plan) token(k int, r *record, name string) Token {
-	t := Token{Run: p.id, Stage: k, Target: name, Attempt: int(r.attempt), Kind: Start}
+	t := Token{Run: p.spec.ID, Stage: k, Target: name, Attempt: int(r.attempt), Kind: Start}
 	if p.stages[k].cleanup {
 		t.Kind = Remove
 	}
@@ -99,7 +99,7 @@ func (e *edit) actions() []Action {
 	})
 	for _, side := range []Side{Before, After} {
 		if s.approval(side).state == ApprovalRequested {
-			list = append(list, Action{Kind: RequestApproval, Stage: k, Run: p.id, Side: side, Name: ApprovalName(p.spec.Name, side, p.stages[k].name)})
+			list = append(list, Action{Kind: RequestApproval, Stage: k, Run: p.spec.ID, Side: side, Name: ApprovalName(p.spec.Name, side, p.stages[k].name)})
 		}
 	}
 	return list

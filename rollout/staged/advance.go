@@ -80,7 +80,7 @@ func (e *edit) advanceStage(k int) bool {
 			e.run.current++
 			return true
 		}
-		if p.before && !nobody(p, s) {
+		if p.before && !nothingToRemove(p, s) {
 			s = e.enter(k, StageWaitingBefore)
 			s.before.request(e.now)
 			e.event(Event{Kind: EventApproval, Stage: k, Side: Before, To: string(ApprovalRequested)})
@@ -91,7 +91,7 @@ func (e *edit) advanceStage(k int) bool {
 	}
 	if s.phase == StageWaitingBefore {
 		if s.before.state != ApprovalApproved {
-			if !nobody(p, s) {
+			if !nothingToRemove(p, s) {
 				return false
 			}
 			s = e.stage(k)
@@ -123,9 +123,9 @@ func (e *edit) advanceStage(k int) bool {
 	return true
 }
 
-// nobody reports whether a cleanup has nothing left to remove. It then needs no approval: the
-// targets are gone by themselves.
-func nobody(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 0 }
+// nothingToRemove reports whether the stage is the cleanup and has nothing left to remove. It then
+// needs no approval: the targets are gone by themselves.
+func nothingToRemove(p *stagePlan, s *stage) bool { return p.cleanup && s.unsettled() == 0 }
 
 // closes reports whether everything that a stage in WaitingAfter waits for is done.
 func (r *Run) closes(k int) bool {
@@ -140,7 +140,7 @@ func (r *Run) stands() bool {
 	p, s := &r.plan.stages[k], r.stage(k)
 	switch s.phase {
 	case StageWaitingBefore:
-		return s.before.state != ApprovalApproved && !nobody(p, s)
+		return s.before.state != ApprovalApproved && !nothingToRemove(p, s)
 	case StageUpdating:
 		full := s.number[Waiting] == 0 || s.inProgress() >= r.plan.limitOf(k, s)
 		return s.unsettled() > 0 && full && s.tree.find(isCurrent) < 0

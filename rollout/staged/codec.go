@@ -95,7 +95,7 @@ func (r Run) MarshalJSON() ([]byte, error) {
 	}
 	p := r.plan
 	d := document{
-		Format: format, ID: p.id, Name: p.spec.Name, Namespace: p.spec.Namespace, Version: p.version,
+		Format: format, ID: p.spec.ID, Name: p.spec.Name, Namespace: p.spec.Namespace, Version: p.version,
 		Groups: p.strategy.groups, Hash: p.hash, State: r.desired, Phase: r.phase, Current: r.current, Cancelled: r.cancelled,
 		Begun: r.first.time(), PhaseSince: r.phased.time(),
 	}

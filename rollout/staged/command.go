@@ -74,8 +74,6 @@ const (
 	CommandCancel CommandKind = "cancel"
 )
 
-func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
-
 func (c *Command) check(list *faults, i int) {
 	// A command that says more than counts is refused: a cancel of one target must not end the run,
 	// nor a skip of one attempt skip another.
@@ -141,7 +139,7 @@ func (e *edit) command(c *Command) {
 	defer func() { e.decision = nil }()
 	var why Reason
 	switch {
-	case c.Run != "" && c.Run != e.plan.id:
+	case c.Run != "" && c.Run != e.plan.spec.ID:
 		why = ReasonOtherRun
 	case c.Kind == CommandApprove, c.Kind == CommandReject, c.Kind == CommandEndWait:
 		switch {

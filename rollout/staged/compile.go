@@ -135,7 +135,7 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 	}
 	sum := sha256.Sum256(text)
 	p := &plan{
-		id: spec.ID, spec: spec, version: version, strategy: strategy, options: options, hash: hex.EncodeToString(sum[:]),
+		spec: spec, version: version, strategy: strategy, options: options, hash: hex.EncodeToString(sum[:]),
 		budget: strategy.MaxFailures, grace: options.StopGrace.length(never),
 	}
 	stuckAfter := options.StuckAfter.length(int64(defaultStuckAfter))

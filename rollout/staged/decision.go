@@ -60,13 +60,13 @@ func (c *Command) decision(now int64) *Decision {
 func (e *edit) explain(k, i int) {
 	if e.decision != nil || e.run.stage(k).decision(i) != nil {
 		s := e.stage(k)
-		s.told = s.told.put(i, uint64(i), e.decision)
+		s.decisions = s.decisions.put(i, uint64(i), e.decision)
 	}
 }
 
 // decision returns what was said of a member last, or nil.
 func (s *stage) decision(i int) *Decision {
-	if node := s.told.find(i, uint64(i)); node != nil {
+	if node := s.decisions.find(i, uint64(i)); node != nil {
 		return node.value
 	}
 	return nil

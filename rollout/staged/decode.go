@@ -255,7 +255,7 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 	}
 	d.sparse(k, attempts, from.Causes, records)
 	s.tree = newTree(names, records, &d.run.plan.stages[k].timing)
-	s.told = d.decisions(k, from.Decisions, records)
+	s.decisions = d.decisions(k, from.Decisions, records)
 	for i := range records {
 		s.count(&records[i], 1)
 	}
@@ -277,7 +277,7 @@ func (d *decoder) decision(path string, is *Decision) *Decision {
 }
 
 // decisions reads the decisions about the members of a stage.
-func (d *decoder) decisions(k int, list []storedDecision, records []record) (told *trie[int, *Decision]) {
+func (d *decoder) decisions(k int, list []storedDecision, records []record) (decisions *trie[int, *Decision]) {
 	first := -1
 	for n := range list {
 		path := inStage(k, fmt.Sprintf("decisions[%d]", n))
@@ -287,7 +287,7 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (tol
 		}
 		positions, last := list[n].Members, first
 		for _, i := range positions {
-			if i <= last || i >= len(records) || told.find(i, uint64(i)) != nil {
+			if i <= last || i >= len(records) || decisions.find(i, uint64(i)) != nil {
 				d.wrong(path+".members", "must be ascending positions, each once in all decisions, the first after that of the decision before")
 				return nil
 			}
@@ -295,7 +295,7 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (tol
 				d.wrong(path+".members", "must have been skipped or retried: position %d", i)
 				return nil
 			}
-			told = told.put(i, uint64(i), is)
+			decisions = decisions.put(i, uint64(i), is)
 			last = i
 		}
 		if len(positions) == 0 {
@@ -304,5 +304,5 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (tol
 		}
 		first = positions[0]
 	}
-	return told
+	return decisions
 }

@@ -73,7 +73,7 @@ func (e *edit) put(k, i int, is record) {
 		t.count(&is, 1)
 	}
 	if failed(from.state) != failed(is.state) {
-		e.weigh(k)
+		e.updateOver(k)
 	}
 	if s.phase == StageUpdating {
 		e.note(s)
@@ -83,8 +83,9 @@ func (e *edit) put(k, i int, is record) {
 	}
 }
 
-// weigh compares the failures of a stage that this step writes with its budget.
-func (e *edit) weigh(k int) {
+// updateOver compares the failures of a stage that this step writes with its budget, and counts the
+// stages that are over their own.
+func (e *edit) updateOver(k int) {
 	s := e.run.stage(k)
 	if change := e.plan.over(k, s) - s.over; change != 0 {
 		for _, t := range e.tallies(k) {

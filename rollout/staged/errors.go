@@ -2,6 +2,7 @@ package staged
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
@@ -182,3 +183,8 @@ func codeOf(path string) Code {
 }
 
 func fieldOf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
+
+// at returns the path of an entry of a list, and inStage that of a field of a stage.
+func at(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+
+func inStage(i int, field string) string { return at("stages", i) + "." + field }

@@ -72,3 +72,27 @@ func (x *index) find(name string, hash uint64) (place, bool) {
 	}
 	return place{}, false
 }
+
+func (r *Run) find(name string) (place, bool) {
+	is, ok := r.residence(name)
+	return is.at, ok
+}
+
+// home returns the place of a target of the run before it moved to the cleanup. If it did not move,
+// that is its present place.
+func (r *Run) home(name string) place {
+	is, _ := r.residence(name)
+	return is.home
+}
+
+func (r *Run) residence(name string) (residence, bool) {
+	if r.plan == nil {
+		return residence{}, false
+	}
+	h := hash(name)
+	if node := r.joined.find(name, h); node != nil {
+		return node.value, true
+	}
+	at, ok := r.plan.index.find(name, h)
+	return residence{at, at}, ok
+}

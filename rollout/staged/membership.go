@@ -116,7 +116,7 @@ func (e *edit) add(k int, name string) {
 	for _, t := range e.tallies(k) {
 		t.count(&fresh, 1)
 	}
-	e.weigh(k)
+	e.updateOver(k)
 	e.note(s)
 	e.event(Event{Kind: EventJoined, Stage: k, Target: name})
 }

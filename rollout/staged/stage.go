@@ -31,21 +31,21 @@ func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
 
 // stage is the part of a stage that changes.
 type stage struct {
-	owner   *owner
-	tree    tree
-	tally   // of the tree
-	phase   StagePhase
-	before  approval
-	after   approval
-	told    *trie[int, *Decision] // who skipped or retried members, by position
-	start   noted                 // when it began to update
-	end     noted                 // when it was closed or failed
-	since   noted                 // when it came into its phase, unless it is pending or ended
-	settled noted                 // when its last member was settled, or when it began if that was later, unless a member is open: the wait counts from here
-	paused  int64                 // how much stops have added to the wait
-	elapsed bool                  // the wait is over, for good
-	ended   noted                 // when a command ended the wait, if one did
-	endedBy *Decision             // what that command said; never nil then
+	owner     *owner
+	tree      tree
+	tally     // of the tree
+	phase     StagePhase
+	before    approval
+	after     approval
+	decisions *trie[int, *Decision] // who skipped or retried members, by position
+	start     noted                 // when it began to update
+	end       noted                 // when it was closed or failed
+	since     noted                 // when it came into its phase, unless it is pending or ended
+	settled   noted                 // when its last member was settled, or when it began if that was later, unless a member is open: the wait counts from here
+	paused    int64                 // how much stops have added to the wait
+	elapsed   bool                  // the wait is over, for good
+	ended     noted                 // when a command ended the wait, if one did
+	endedBy   *Decision             // what that command said; never nil then
 }
 
 // chunk is a section of the list of stages, so that a step does not copy the list of a hundred

@@ -92,11 +92,6 @@ func (r *running) happen() staged.Input {
 		changed.Removed = append(changed.Removed, more.Removed...)
 		changed.Observations = append(changed.Observations, more.Observations...)
 	}
-	return r.input(seen, answers, changed)
-}
-
-// input joins what targets and people do with what changes.
-func (r *running) input(seen []staged.Observation, answers []staged.Command, changed staged.Input) staged.Input {
 	slices.SortStableFunc(seen, func(a, b staged.Observation) int { return strings.Compare(a.Target, b.Target) })
 	changed.Commands = append(answers, changed.Commands...)
 	changed.Observations = append(seen, changed.Observations...)
