@@ -16,8 +16,7 @@ type matcher struct {
 	names      map[string][]uint32 // partitions by clusterName
 	display    string              // the label to compare with clusterName besides the name; empty if there is none
 	grouped    bool                // some partition is filed under its groups
-	checked    bool                // some partition has criteria about groups and is filed under something else
-	byGroup    map[string][]uint32 // partitions with criteria about groups by clusterGroup, ascending; empty for those without one
+	byGroup    map[string][]uint32 // these partitions by clusterGroup, ascending; empty for those without one
 	byLabel    map[label][]uint32  // but those without one whose selector needs a label, ascending
 	groups     map[string]map[string]string
 	known      textTable              // names of groups
@@ -47,8 +46,9 @@ const (
 // rule is what remains to be checked of a partition once it is a candidate.
 type rule struct {
 	labels      *selector.Labels // nil if nothing remains to be checked
-	checkGroups bool
-	groupLabels *selector.Labels // for resolve
+	checkGroups bool             // the criteria about groups, because it is filed under a name
+	group       string           // clusterGroup
+	groupLabels *selector.Labels // nil if any will do
 }
 
 func newMatcher(mode Mode, display string, definitions []Definition, compiled []criteria, groups map[string]map[string]string) *matcher {
@@ -76,7 +76,7 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 		entries = m.file(uint32(i), &definitions[i], compiled[i], load.lightest(terms[i]), entries)
 	}
 	m.fileKeys(entries)
-	if m.grouped || m.checked {
+	if m.grouped {
 		m.known = newTextTable(len(groups))
 		for group := range groups {
 			m.known.number(group)
@@ -93,8 +93,16 @@ func newMatcher(mode Mode, display string, definitions []Definition, compiled []
 // them.
 func (m *matcher) file(p uint32, d *Definition, c criteria, term *selector.Term, entries []entry) []entry {
 	r := &m.rules[p]
-	*r = rule{labels: c.clusters, groupLabels: c.groups}
-	if d.grouped() {
+	*r = rule{labels: c.clusters, group: d.ClusterGroup, groupLabels: c.groups}
+	switch {
+	case d.ClusterName != "":
+		if m.names == nil {
+			m.names = map[string][]uint32{}
+		}
+		m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
+		r.checkGroups = d.grouped()
+	case d.grouped():
+		m.grouped = true
 		if m.byGroup == nil {
 			m.byGroup = map[string][]uint32{}
 		}
@@ -103,17 +111,6 @@ func (m *matcher) file(p uint32, d *Definition, c criteria, term *selector.Term,
 		} else {
 			m.byGroup[d.ClusterGroup] = append(m.byGroup[d.ClusterGroup], p)
 		}
-	}
-	switch {
-	case d.ClusterName != "":
-		if m.names == nil {
-			m.names = map[string][]uint32{}
-		}
-		m.names[d.ClusterName] = append(m.names[d.ClusterName], p)
-		r.checkGroups = d.grouped()
-		m.checked = m.checked || r.checkGroups
-	case d.grouped():
-		m.grouped = true
 	case c.clusters == nil: // no criterion at all: never a candidate
 	case term == nil:
 		m.unfiled = append(m.unfiled, p)
@@ -282,7 +279,7 @@ func (m *matcher) matchOne(number uint32, cluster *Cluster, to []uint32) []uint3
 	}
 	if m.grouped {
 		for _, group := range m.groupsOf(cluster) {
-			to = m.accept(m.ofGroup(group).filed, number, cluster, to)
+			to = m.accept(m.ofGroup(group).partitions, number, cluster, to)
 		}
 	}
 	if len(m.keys) > manyKeys*len(cluster.Labels) {
@@ -342,7 +339,7 @@ func (m *matcher) accept(list []uint32, number uint32, cluster *Cluster, to []ui
 		}
 		m.candidates[p] = number + 1
 		r := &m.rules[p]
-		if (r.labels == nil || r.labels.Match(cluster.Labels)) && (!r.checkGroups || m.inGroup(cluster, p)) {
+		if (r.labels == nil || r.labels.Match(cluster.Labels)) && (!r.checkGroups || m.inGroup(cluster, r)) {
 			to = append(to, p)
 		}
 	}
@@ -363,18 +360,26 @@ func (m *matcher) groupsOf(cluster *Cluster) []string {
 }
 
 // inGroup reports whether one group of the cluster fulfils all group criteria of the partition.
-func (m *matcher) inGroup(cluster *Cluster, p uint32) bool {
+func (m *matcher) inGroup(cluster *Cluster, r *rule) bool {
 	return slices.ContainsFunc(m.groupsOf(cluster), func(group string) bool {
-		_, found := slices.BinarySearch(m.ofGroup(group).checked, p)
-		return found
+		return (r.group == "" || r.group == group) && (r.groupLabels == nil || r.groupLabels.Match(m.labelsOf(group)))
 	})
 }
 
-// groupIndex has the partitions whose group criteria all hold for one group, ascending.
+// labelsOf returns the labels of a group. The empty name stands for no group, which has none whatever
+// the table of groups says.
+func (m *matcher) labelsOf(group string) map[string]string {
+	if group == "" {
+		return nil
+	}
+	return m.groups[group]
+}
+
+// groupIndex has the partitions that are filed under their groups and whose group criteria all hold
+// for one group.
 type groupIndex struct {
-	filed   []uint32 // the partitions that are filed under their groups
-	checked []uint32 // the others
-	mask    uint64   // filed, for partitions up to 63
+	partitions []uint32 // ascending
+	mask       uint64   // of those up to 63
 }
 
 func (m *matcher) ofGroup(group string) *groupIndex {
@@ -392,13 +397,11 @@ func (m *matcher) ofGroup(group string) *groupIndex {
 	return index
 }
 
-// resolve evaluates the group criteria that may hold for one group. The empty name stands for no
-// group, which has no labels whatever the table of groups says.
+// resolve evaluates the group criteria that may hold for one group.
 func (m *matcher) resolve(group string) *groupIndex {
 	index := &groupIndex{}
-	candidates, labels := slices.Clip(m.byGroup[""]), map[string]string(nil)
+	candidates, labels := slices.Clip(m.byGroup[""]), m.labelsOf(group)
 	if group != "" {
-		labels = m.groups[group]
 		every := len(candidates)
 		candidates = append(candidates, m.byGroup[group]...)
 		if len(m.byLabel) > 0 {
@@ -412,12 +415,8 @@ func (m *matcher) resolve(group string) *groupIndex {
 		}
 	}
 	for _, p := range candidates {
-		switch r := &m.rules[p]; {
-		case r.groupLabels != nil && !r.groupLabels.Match(labels):
-		case r.checkGroups:
-			index.checked = append(index.checked, p)
-		default:
-			index.filed = append(index.filed, p)
+		if r := &m.rules[p]; r.groupLabels == nil || r.groupLabels.Match(labels) {
+			index.partitions = append(index.partitions, p)
 			index.mask |= 1 << p
 		}
 	}
