@@ -84,7 +84,7 @@ func (r *running) happen() staged.Input {
 			break // it stays on the agenda for a further step
 		}
 		heap.Pop(&r.changing)
-		r.change(r.now, due.What)
+		r.timeline.change(r.now, due.What)
 		changed.State = cmp.Or(more.State, changed.State)
 		changed.Commands = append(changed.Commands, more.Commands...)
 		changed.Added = append(changed.Added, more.Added...)

@@ -51,7 +51,7 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 	if err != nil {
 		return Prediction{}, fmt.Errorf("stagedtest: %w", err)
 	}
-	f := forecast{world: r.World, samples: samples, seed: seed, timelines: make([]trialTimeline, trials)}
+	f := forecast{world: r.World, samples: samples, seed: seed, outcomes: make([]trialOutcome, trials)}
 	f.attempts, f.answers = byLength(samples.Targets, Outcome.length), byLength(samples.Approvals, Answer.length)
 	for s := range r.run.Stages() {
 		f.stages = append(f.stages, s.Name)
@@ -60,9 +60,9 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 		return Prediction{}, err
 	}
 	f.run(ctx, 0)
-	if f.timelines[0].err == nil {
+	if f.outcomes[0].err == nil {
 		f.world.Trust = true
-		rest := f.timelines[1:]
+		rest := f.outcomes[1:]
 		chance.InParallel(len(rest), runtime.GOMAXPROCS(0), func(i int) (ok bool) {
 			f.run(ctx, i+1)
 			return rest[i].err == nil
@@ -70,7 +70,7 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 	}
 	p := Prediction{Start: f.world.Start, Trials: make([]Trial, trials)}
 	overdue := map[string]bool{}
-	for i, own := range f.timelines {
+	for i, own := range f.outcomes {
 		if own.err != nil {
 			return Prediction{}, fmt.Errorf("%w (in trial %d)", own.err, i)
 		}
@@ -83,17 +83,17 @@ func Forecast(ctx context.Context, world World, samples Samples, trials int, see
 
 // forecast is a forecast in progress.
 type forecast struct {
-	world     World
-	stages    []string // names, by index
-	samples   Samples
-	attempts  map[string]chance.Lengths[Outcome] // the samples for targets, of which some are too short for what the world has found
-	answers   map[string]chance.Lengths[Answer]
-	seed      uint64
-	timelines []trialTimeline
+	world    World
+	stages   []string // names, by index
+	samples  Samples
+	attempts map[string]chance.Lengths[Outcome] // the samples for targets, of which some are too short for what the world has found
+	answers  map[string]chance.Lengths[Answer]
+	seed     uint64
+	outcomes []trialOutcome
 }
 
-// trialTimeline is the outcome of one trial.
-type trialTimeline struct {
+// trialOutcome is the outcome of one trial.
+type trialOutcome struct {
 	Trial
 	overdue map[string]bool
 	err     error
@@ -143,8 +143,8 @@ func byLength[T any](samples map[string][]T, length func(T) time.Duration) map[s
 	return ordered
 }
 
-// samplesOf returns the samples for a stage.
-func samplesOf[T any](samples map[string]T, stage string) T {
+// ofStage returns the samples for a stage.
+func ofStage[T any](samples map[string]T, stage string) T {
 	if own, listed := samples[stage]; listed {
 		return own
 	}
@@ -153,7 +153,7 @@ func samplesOf[T any](samples map[string]T, stage string) T {
 
 // run runs one trial.
 func (f *forecast) run(ctx context.Context, trial int) {
-	own := &f.timelines[trial]
+	own := &f.outcomes[trial]
 	own.overdue = map[string]bool{}
 	world := f.world
 	draw := func(n int, task ...string) int { return chance.Draw(f.seed, uint64(trial), textkey.Join(task...), n) }
@@ -164,13 +164,13 @@ func (f *forecast) run(ctx context.Context, trial int) {
 		return samples[draw(len(samples), f.stages[request.Stage], string(request.Side))]
 	}
 	world.Target = func(action staged.Action) Outcome {
-		if samples := samplesOf(f.samples.Targets, f.stages[action.Stage]); len(samples) > 0 {
+		if samples := ofStage(f.samples.Targets, f.stages[action.Stage]); len(samples) > 0 {
 			return attempt(samples, action)
 		}
 		return f.world.Target(action)
 	}
 	world.Approval = func(request staged.Action, at time.Time) (Answer, bool) {
-		if samples := samplesOf(f.samples.Approvals, f.stages[request.Stage]); len(samples) > 0 {
+		if samples := ofStage(f.samples.Approvals, f.stages[request.Stage]); len(samples) > 0 {
 			return answer(samples, request), true
 		}
 		if f.world.Approval == nil {
@@ -180,7 +180,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 	}
 	found := foundAs{
 		outcome: func(action staged.Action, since time.Time) Outcome {
-			samples, late := samplesOf(f.attempts, f.stages[action.Stage]).Longer(f.world.Start.Sub(since))
+			samples, late := ofStage(f.attempts, f.stages[action.Stage]).Longer(f.world.Start.Sub(since))
 			if late {
 				own.overdue[action.Target] = true
 			}
@@ -190,7 +190,7 @@ func (f *forecast) run(ctx context.Context, trial int) {
 			return attempt(samples, action)
 		},
 		answer: func(request staged.Action, since time.Time) (Answer, bool) {
-			samples, late := samplesOf(f.answers, f.stages[request.Stage]).Longer(f.world.Start.Sub(since))
+			samples, late := ofStage(f.answers, f.stages[request.Stage]).Longer(f.world.Start.Sub(since))
 			if late {
 				own.overdue[request.Name] = true
 			}

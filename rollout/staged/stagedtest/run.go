@@ -33,7 +33,7 @@ type running struct {
 	seen      []staged.Observation
 	requested map[request]time.Time // of those that the world has found at its start, unless it is unknown
 	asked     map[request]bool
-	recorder
+	timeline  Timeline // so far
 }
 
 // attempt is one start or removal that the world has carried out.
@@ -90,12 +90,12 @@ func (w World) play(ctx context.Context, found foundAs) (Timeline, error) {
 		return Timeline{CutOff: true}, fmt.Errorf("stagedtest: %w", err)
 	}
 	r.found = found
-	r.recorder.begin(r.Start, r.run)
+	r.timeline = timelineFrom(r.Start, r.run)
 	if err = r.takeOver(); err == nil {
 		err = r.play(ctx)
 	}
 	r.timeline.CutOff = r.timeline.CutOff || err != nil
-	r.finish(r.run)
+	r.timeline.finish(r.run)
 	return r.timeline, err
 }
 
@@ -148,7 +148,7 @@ func (r *running) step() (time.Time, error) {
 	r.run = next
 	if result.Changed && r.Store != nil {
 		kept, err := r.Store(next)
-		if err == nil && kept != next && (kept == nil || kept.Spec().ID != next.Spec().ID || !r.knows(kept)) {
+		if err == nil && kept != next && (kept == nil || kept.Spec().ID != next.Spec().ID || !r.timeline.knows(kept)) {
 			err = errors.New("World.Store returns no run, or another one than it was given")
 		}
 		if err != nil {
@@ -156,7 +156,7 @@ func (r *running) step() (time.Time, error) {
 		}
 		r.run = kept
 	}
-	r.record(r.now, r.run, result.Events)
+	r.timeline.record(r.now, r.run, result.Events)
 	if !r.Trust {
 		if err := r.check(next, result); err != nil {
 			return time.Time{}, err

@@ -19,10 +19,8 @@ type Timeline struct {
 
 // Done reports whether the run went through all its stages: it has succeeded, with or without targets
 // that failed or were skipped.
-func (t Timeline) Done() bool { return done(t.Run) }
-
-func done(run *staged.Run) bool {
-	return run != nil && (run.Phase() == staged.PhaseSucceeded || run.Phase() == staged.PhasePartiallySucceeded)
+func (t Timeline) Done() bool {
+	return t.Run != nil && (t.Run.Phase() == staged.PhaseSucceeded || t.Run.Phase() == staged.PhasePartiallySucceeded)
 }
 
 // Entry is something that happened: an event of the run, or a change in the world.
@@ -44,22 +42,18 @@ type Span struct {
 	Counts  staged.Counts     `json:"counts"`            // at the end
 }
 
-// recorder writes the timeline.
-type recorder struct {
-	timeline Timeline
-	spans    []Span
-}
-
-func (c *recorder) begin(start time.Time, run *staged.Run) {
-	c.timeline.Start = start
+// timelineFrom returns the timeline of a run to which nothing has happened yet.
+func timelineFrom(start time.Time, run *staged.Run) Timeline {
+	t := Timeline{Start: start}
 	for s := range run.Stages() {
-		c.spans = append(c.spans, Span{Name: s.Name, Cleanup: s.Cleanup})
+		t.Stages = append(t.Stages, Span{Name: s.Name, Cleanup: s.Cleanup})
 	}
+	return t
 }
 
 // knows reports whether a run has the stages of the one that the world began with.
-func (c *recorder) knows(run *staged.Run) bool {
-	names := c.spans
+func (t *Timeline) knows(run *staged.Run) bool {
+	names := t.Stages
 	for s := range run.Stages() {
 		if len(names) == 0 || names[0].Name != s.Name {
 			return false
@@ -71,37 +65,35 @@ func (c *recorder) knows(run *staged.Run) bool {
 
 // record writes what a step has changed and ignored, and how many targets are in progress after it:
 // no other stage but the current one has any.
-func (c *recorder) record(at time.Time, run *staged.Run, events []staged.Event) {
+func (t *Timeline) record(at time.Time, run *staged.Run, events []staged.Event) {
 	for _, e := range events {
 		own := Entry{At: at, Event: e}
-		if e.Stage >= 0 && e.Stage < len(c.spans) { // a command that is ignored may name any
-			own.Stage = c.spans[e.Stage].Name
+		if e.Stage >= 0 && e.Stage < len(t.Stages) { // a command that is ignored may name any
+			own.Stage = t.Stages[e.Stage].Name
 		}
-		c.timeline.Entries = append(c.timeline.Entries, own)
+		t.Entries = append(t.Entries, own)
 	}
-	if current := run.Current(); current < len(c.spans) {
-		own, all := &c.spans[current], run.Counts()
+	if current := run.Current(); current < len(t.Stages) {
+		own, all := &t.Stages[current], run.Counts()
 		own.Peak = max(own.Peak, all.Starting+all.Updating+all.Soaking)
 	}
 }
 
 // change writes that something has changed in the world.
-func (c *recorder) change(at time.Time, what string) {
+func (t *Timeline) change(at time.Time, what string) {
 	if what != "" {
-		c.timeline.Entries = append(c.timeline.Entries, Entry{At: at, What: what})
+		t.Entries = append(t.Entries, Entry{At: at, What: what})
 	}
 }
 
 // finish writes how the world ended.
-func (c *recorder) finish(run *staged.Run) {
-	t := &c.timeline
+func (t *Timeline) finish(run *staged.Run) {
 	t.Run = run
 	if run.Phase().Terminal() {
 		t.Ended = run.PhaseSince()
 	}
 	for s := range run.Stages() {
-		own := &c.spans[s.Index]
+		own := &t.Stages[s.Index]
 		own.Phase, own.Start, own.End, own.Counts = s.Phase, s.Start, s.End, s.Counts
 	}
-	t.Stages = c.spans
 }
