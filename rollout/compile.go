@@ -210,19 +210,13 @@ func (c *compilation) policy(path, id string, from []string, p Policy) *compiled
 		}
 		r := c.rule(join(at, string(kind)), rule)
 		r.id, r.kind, r.createdAt, r.policy = rule.ID, kind, rule.CreatedAt, compiled
-		if r.derived = r.id == ""; r.derived {
-			r.id = textkey.Join(id, string(kind), strconv.Itoa(ordinals[kind]))
+		if r.id == "" {
+			r.id, r.derived = textkey.Join(id, string(kind), strconv.Itoa(ordinals[kind])), true
+			c.deriveID(at, r.id, compiled, append(append([]string{join(at, "id")}, from...), anyKind(path))) // ordinals count the rules of one kind
+		} else {
+			c.identify(at, r.id, compiled)
 		}
 		ordinals[kind]++
-		if !r.derived {
-			c.identify(at, r.id, compiled)
-		} else {
-			own := append(append([]string{join(at, "id")}, from...), anyKind(path)) // ordinals count the rules of one kind
-			if first, taken := c.ruleIDs[r.id]; taken && id != "" {                 // a policy without a name is a fault already
-				c.add(at, CodeDuplicate, r.id, "is derived as its id, and is the id of %s: give it an id of its own", first.at).reading(slices.Concat(own, first.fields)...)
-			}
-			c.ruleIDs[r.id] = origin{at, own, compiled}
-		}
 		compiled.rules = append(compiled.rules, r)
 		compiled.add(r)
 	}
@@ -243,6 +237,15 @@ func (c *compilation) identify(at, id string, policy *compiledPolicy) {
 		c.add(join(at, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique among all policies", first.at).reading(first.fields...)
 	}
 	c.ruleIDs[id] = origin{at, []string{join(at, "id")}, policy}
+}
+
+// deriveID gives the rule at a path an id that is derived from some fields, and reports one that
+// another rule has.
+func (c *compilation) deriveID(at, id string, policy *compiledPolicy, fields []string) {
+	if first, taken := c.ruleIDs[id]; taken && policy.id != "" { // a policy without a name is a fault already
+		c.add(at, CodeDuplicate, id, "is derived as its id, and is the id of %s: give it an id of its own", first.at).reading(slices.Concat(fields, first.fields)...)
+	}
+	c.ruleIDs[id] = origin{at, fields, policy}
 }
 
 func (c *compilation) rule(path string, rule Rule) *compiledRule {

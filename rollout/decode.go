@@ -67,7 +67,7 @@ func withRemedies(err error) error {
 			fault.Hint = `unknown field: write one selector, with "&&" between several`
 		case unknown && (name == "policyId" || slices.Contains([]string{"createdAt", "description", "metadata", "priority", "type", "workspaceId"}, at)):
 			fault.Hint = "unknown field: leave it out, because no plan depends on it"
-		case fault.Hint == "must be a string, not an object" && expression(at):
+		case fault.Hint == "must be a string, not an object" && holdsExpression(at):
 			fault.Hint += ": write an expression"
 		case fault.Hint == "unknown field" && inside && !strings.ContainsAny(name, ".["):
 			var kinds []string
@@ -91,8 +91,8 @@ func withRemedies(err error) error {
 	return strictjson.Join(list...)
 }
 
-// expression reports whether a field of a policy holds an expression.
-func expression(path string) bool {
+// holdsExpression reports whether a field of a policy holds an expression.
+func holdsExpression(path string) bool {
 	name := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
 	return strings.HasSuffix(name, "selector") || name == "dependson" || name == "appliesto"
 }

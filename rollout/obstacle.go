@@ -85,11 +85,11 @@ func (s *schedule) quiet(i int32) bool {
 
 func (s *schedule) isQuiet(i int32) bool {
 	w, b := s.w, s.bracket
-	return len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[w.targets[i].deployment] && len(w.blockingRules(i, b)) == 0 && !w.sometimes(i, b)
+	return len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[w.targets[i].deployment] && len(w.blockingRules(i, b)) == 0 && !w.orderedForSomeVersions(i, b)
 }
 
-// sometimes reports whether a dependency rule orders a member for some versions only.
-func (w *work) sometimes(i int32, b *bracketWork) bool {
+// orderedForSomeVersions reports whether a dependency rule orders a member for some versions only.
+func (w *work) orderedForSomeVersions(i int32, b *bracketWork) bool {
 	return slices.ContainsFunc(b.orders[w.targets[i].deployment], func(o order) bool { return !o.always && w.viewOf(i).has(o.rule) })
 }
 

@@ -53,7 +53,7 @@ func (e Explanation) String() string {
 		line("collects", textlist.Name(e.Collecting))
 	}
 	for _, verdict := range e.Held {
-		line("held", verdict.String()+verdict.source())
+		line("held", verdict.String()+verdict.sourceText())
 	}
 	for _, v := range e.Versions {
 		v.draw(&b)
@@ -90,7 +90,7 @@ func (v *VersionExplanation) draw(b *strings.Builder) {
 		if !r.Since.IsZero() {
 			fmt.Fprintf(b, " since %s", r.Since.UTC().Format(time.RFC3339))
 		}
-		b.WriteString(r.source())
+		b.WriteString(r.sourceText())
 		b.WriteByte('\n')
 	}
 	if until := v.Until(); !until.IsZero() {
@@ -140,8 +140,8 @@ func (r RuleVerdict) String() string {
 	return text
 }
 
-// source says in brackets whose verdict it is, and after an arrow who can open it.
-func (v Verdict) source() string {
+// sourceText says in brackets whose verdict it is, and after an arrow who can open it.
+func (v Verdict) sourceText() string {
 	text := ""
 	if v.Rule != "" {
 		text = "  [" + textlist.Name(v.Rule) + "]"

@@ -181,18 +181,11 @@ func (g *versionGraph) circles() []*CycleError {
 				switch {
 				case !g.stuck[next] || state[next] == done:
 				case state[next] == open:
-					ring := path[slices.Index(path, next):]
-					if !slices.ContainsFunc(ring, g.anyGets) {
+					circle := path[slices.Index(path, next):]
+					if !slices.ContainsFunc(circle, g.anyGets) {
 						continue
 					}
-					first := slices.Index(ring, slices.MinFunc(ring, func(a, b numbered) int { // whichever way led into the circle, so that it is known again in another environment
-						return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.version, b.version))
-					}))
-					cycle := &CycleError{}
-					for _, member := range slices.Concat(ring[first:], ring[:first]) {
-						cycle.Path = append(cycle.Path, g.versions[member.deployment].list[member.version].named())
-					}
-					found = append(found, cycle)
+					found = append(found, g.cycleOf(circle))
 					return true
 				case visit(next):
 					return true
@@ -207,6 +200,19 @@ func (g *versionGraph) circles() []*CycleError {
 		}
 	}
 	return found
+}
+
+// cycleOf returns a circle as an error. It begins with the same version whichever way led into the
+// circle, so that it is known again in another environment.
+func (g *versionGraph) cycleOf(circle []numbered) *CycleError {
+	first := slices.Index(circle, slices.MinFunc(circle, func(a, b numbered) int {
+		return cmp.Or(cmp.Compare(a.deployment, b.deployment), cmp.Compare(a.version, b.version))
+	}))
+	cycle := &CycleError{}
+	for _, member := range slices.Concat(circle[first:], circle[:first]) {
+		cycle.Path = append(cycle.Path, g.versions[member.deployment].list[member.version].named())
+	}
+	return cycle
 }
 
 // anyGets reports whether any target of the environment could get a version: it is for the target,
