@@ -20,7 +20,6 @@ func (r *worldRun) schedule() error {
 	r.fleet = s
 	f.Environments, f.Deployments = slices.Clone(s.Environments), slices.Clone(s.Deployments)
 	f.Unavailable, f.DeletedResources = slices.Clone(s.Unavailable), slices.Clone(s.DeletedResources)
-	f.Resources, f.Targets = nil, nil
 	f.Versions = divide(r, s.Versions, versionText, func(v rollout.Version) time.Time { return v.CreatedAt },
 		func(s *rollout.Snapshot) *[]rollout.Version { return &s.Versions })
 	f.Approvals = divide(r, s.Approvals, approvalText, func(a rollout.Approval) time.Time { return a.At },
@@ -31,6 +30,22 @@ func (r *worldRun) schedule() error {
 		func(s *rollout.Snapshot) *[]rollout.Freeze { return &s.Freezes })
 	f.Commands = divide(r, s.Commands, commandText, func(c bracket.Command) time.Time { return c.At },
 		func(s *rollout.Snapshot) *[]bracket.Command { return &s.Commands })
+	r.scheduleTargets()
+	for i, c := range r.Changes {
+		if err := c.validate(); err != nil {
+			return fmt.Errorf("World.Changes[%d]: %w", i, err)
+		}
+		r.arrivals = append(r.arrivals, c)
+	}
+	r.arrivals = slices.DeleteFunc(r.arrivals, func(c Change) bool { return c.At.After(lastInstant()) }) // no plan will ever see them
+	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
+	return nil
+}
+
+// scheduleTargets divides the targets, and the resources by when the first of their targets joins.
+func (r *worldRun) scheduleTargets() {
+	f, s := &r.fleet, r.Fleet
+	f.Resources, f.Targets = nil, nil
 	joins := map[string]time.Time{} // when the first target of a resource joins; zero: from the start
 	for _, t := range s.Targets {
 		t.Jobs = slices.Clone(t.Jobs)
@@ -55,15 +70,6 @@ func (r *worldRun) schedule() error {
 			r.arrive(t.JoinedAt, "", func(s *rollout.Snapshot) { s.Targets = append(s.Targets, t) })
 		}
 	}
-	for i, c := range r.Changes {
-		if err := c.validate(); err != nil {
-			return fmt.Errorf("World.Changes[%d]: %w", i, err)
-		}
-		r.arrivals = append(r.arrivals, c)
-	}
-	r.arrivals = slices.DeleteFunc(r.arrivals, func(c Change) bool { return c.At.After(lastInstant()) }) // no plan will ever see them
-	slices.SortStableFunc(r.arrivals, func(a, b Change) int { return a.At.Compare(b.At) })
-	return nil
 }
 
 func (c *Change) validate() error {

@@ -38,17 +38,31 @@ func (t Timeline) Chart(step time.Duration) string {
 	}
 	columns := ceiling(to.Sub(from), step)
 	letters, legend := t.letters()
-	var rows []string
-	cells := map[string][]byte{}
-	owners := map[string][]string{} // the deployment of each cell, since some share a letter
+	resources, cells := drawn(spans, step, columns, letters)
 	width := 0
+	for _, resource := range resources {
+		width = max(width, utf8.RuneCountInString(textlist.Name(resource)))
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), from.UTC().Format("2006-01-02 15:04:05"), legend)
+	fmt.Fprintf(&b, "%-*s %s\n", width, "", axis(columns, step))
+	for _, resource := range resources {
+		fmt.Fprintf(&b, "%-*s %s\n", width, textlist.Name(resource), cells[resource])
+	}
+	return b.String()
+}
+
+// drawn returns the resources of some spans, in their order, and the cells of each.
+func drawn(spans []span, step time.Duration, columns int, letters map[string]byte) (resources []string, cells map[string][]byte) {
+	cells = map[string][]byte{}
+	owners := map[string][]string{} // the deployment of each cell, since some share a letter
+	from := spans[0].from
 	for _, s := range spans {
 		row, of := cells[s.resource], owners[s.resource]
 		if row == nil {
 			row, of = []byte(strings.Repeat(".", columns)), make([]string, columns)
 			cells[s.resource], owners[s.resource] = row, of
-			rows = append(rows, s.resource)
-			width = max(width, utf8.RuneCountInString(textlist.Name(s.resource)))
+			resources = append(resources, s.resource)
 		}
 		first, last := int(s.from.Sub(from)/step), ceiling(s.to.Sub(from), step)
 		for c := first; c < last; c++ {
@@ -64,13 +78,7 @@ func (t Timeline) Chart(step time.Duration) string {
 			}
 		}
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), from.UTC().Format("2006-01-02 15:04:05"), legend)
-	fmt.Fprintf(&b, "%-*s %s\n", width, "", axis(columns, step))
-	for _, resource := range rows {
-		fmt.Fprintf(&b, "%-*s %s\n", width, textlist.Name(resource), cells[resource])
-	}
-	return b.String()
+	return resources, cells
 }
 
 // maxColumns bounds what a chart takes: of a short step in a long timeline there may be more than

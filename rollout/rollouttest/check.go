@@ -60,38 +60,43 @@ func (r *worldRun) checkQuiet(snapshot rollout.Snapshot, plan rollout.Plan, wake
 		if err != nil {
 			return r.violation("quiet", fmt.Errorf("a plan at %s fails: %w", when, err))
 		}
-		starts, before, after := later.Start, r.waiting, waitingOf(&later)
-		if far := beyondReach(before, after, now, at); len(far) > 0 {
-			begun := len(starts)
-			starts = slices.DeleteFunc(slices.Clone(starts), func(s rollout.Start) bool { return far[s.TargetID] })
-			if begun > len(starts) && len(starts) == 0 {
-				continue // what they start may do to others is not seen either
+		if found := r.unforeseen(&plan, &later, now, at); found != "" {
+			until := "again"
+			if !wake.IsZero() {
+				until = "before " + wake.UTC().Format(time.RFC3339Nano)
 			}
-			near := func(waiting []rollout.Waiting) []rollout.Waiting {
-				return slices.DeleteFunc(slices.Clone(waiting), func(w rollout.Waiting) bool { return far[w.TargetID] })
-			}
-			before, after = near(before), near(after)
-		}
-		until := "again"
-		if !wake.IsZero() {
-			until = "before " + wake.UTC().Format(time.RFC3339Nano)
-		}
-		found := ""
-		switch differs := difference(before, after); {
-		case len(starts) > 0:
-			found = fmt.Sprintf("%s %s could start on %s", starts[0].Deployment, starts[0].Version, starts[0].Resource)
-		case len(later.Events) > 0:
-			found = fmt.Sprintf("there is a %s of %s", later.Events[0].Kind, later.Events[0].Group)
-		case differs != "":
-			found = "others wait, or for other reasons: " + differs
-		case len(later.Stuck) != len(plan.Stuck):
-			found = fmt.Sprintf("%d runs or leases are stuck, and not %d", len(later.Stuck), len(plan.Stuck))
-		}
-		if found != "" {
 			return r.violation("quiet", fmt.Errorf("nobody is to look %s, and at %s %s", until, when, found))
 		}
 	}
 	return nil
+}
+
+// unforeseen says what is different in a later plan, made at an instant for which nobody was told
+// to look; "" if nothing is.
+func (r *worldRun) unforeseen(plan, later *rollout.Plan, now, at time.Time) string {
+	starts, before, after := later.Start, r.waiting, waitingOf(later)
+	if far := beyondReach(before, after, now, at); len(far) > 0 {
+		begun := len(starts)
+		starts = slices.DeleteFunc(slices.Clone(starts), func(s rollout.Start) bool { return far[s.TargetID] })
+		if begun > len(starts) && len(starts) == 0 {
+			return "" // what they start may do to others is not seen either
+		}
+		near := func(waiting []rollout.Waiting) []rollout.Waiting {
+			return slices.DeleteFunc(slices.Clone(waiting), func(w rollout.Waiting) bool { return far[w.TargetID] })
+		}
+		before, after = near(before), near(after)
+	}
+	switch differs := difference(before, after); {
+	case len(starts) > 0:
+		return fmt.Sprintf("%s %s could start on %s", starts[0].Deployment, starts[0].Version, starts[0].Resource)
+	case len(later.Events) > 0:
+		return fmt.Sprintf("there is a %s of %s", later.Events[0].Kind, later.Events[0].Group)
+	case differs != "":
+		return "others wait, or for other reasons: " + differs
+	case len(later.Stuck) != len(plan.Stuck):
+		return fmt.Sprintf("%d runs or leases are stuck, and not %d", len(later.Stuck), len(plan.Stuck))
+	}
+	return ""
 }
 
 // beyondReach returns the targets for which windows that never opened, as a plan at now says, open

@@ -54,21 +54,29 @@ func (r *worldRun) takeOver(outcomeOf foundJob) error {
 		if err != nil {
 			return err
 		}
-		e := ending{target: own.t.TargetID, run: start.Run, created: own.job.CreatedAt, outcome: outcome}
-		switch {
-		case works(&own.job) && outcome.Status.Terminal():
-			e.at = own.job.CreatedAt.Add(outcome.After)
-		case outcome.decides(): // then it is being verified
-			e.at, e.verified = completed(&own.job).Add(outcome.VerifiedAfter), true
-		default:
-			continue // it stays in progress
+		if e, ends := r.endingOf(start, &own.job, outcome); ends {
+			r.insertEnding(e)
 		}
-		if e.at.Before(r.Start) {
-			e.at = r.Start
-		}
-		r.insertEnding(e)
 	}
 	return nil
+}
+
+// endingOf returns the end of a job that is in progress at the start, or of its verification; false
+// if it stays in progress.
+func (r *worldRun) endingOf(start rollout.Start, job *rollout.Job, outcome Outcome) (e ending, ends bool) {
+	e = ending{target: start.TargetID, run: start.Run, created: job.CreatedAt, outcome: outcome}
+	switch {
+	case works(job) && outcome.Status.Terminal():
+		e.at = job.CreatedAt.Add(outcome.After)
+	case outcome.decides(): // then it is being verified
+		e.at, e.verified = completed(job).Add(outcome.VerifiedAfter), true
+	default:
+		return e, false
+	}
+	if e.at.Before(r.Start) {
+		e.at = r.Start
+	}
+	return e, true
 }
 
 // recordFound records a job that is in progress at the start, or being verified.
