@@ -65,34 +65,17 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	for _, option := range options {
 		option(set)
 	}
-	c := compilation{set: set, ruleIDs: map[string]origin{}}
+	c := compilation{set: set, policyIDs: map[string]origin{}, ruleIDs: map[string]origin{}}
 	if compiler == nil {
 		c.add("", CodeRequired, nil, "a compiler is needed: pass the *selector.Env of package selector")
 		return nil, c.err()
 	}
-	policyIDs := map[string]origin{}
 	for i, p := range policies {
 		path := ""
 		if listed {
 			path = fmt.Sprintf("[%d]", i)
 		}
-		p = p.clone()
-		set.given = append(set.given, p)
-		p.validate(path, &c.faults)
-		id, from := cmp.Or(p.ID, p.Name), []string{join(path, "id")}
-		if p.ID == "" {
-			from = append(from, join(path, "name"))
-		}
-		if first, taken := policyIDs[id]; taken && id != "" {
-			c.add(join(path, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique, and a missing one is the name", first.at).reading(slices.Concat(from, first.fields)...)
-		}
-		policyIDs[id] = origin{at: path, fields: from}
-		compiled := c.policy(path, id, from, p)
-		if p.Enabled == nil || *p.Enabled {
-			set.policies = append(set.policies, compiled)
-		} else {
-			set.disabled = append(set.disabled, compiled)
-		}
+		c.addPolicy(path, p.clone())
 	}
 	c.sharedPools()
 	byID := func(a, b *compiledPolicy) int { return strings.Compare(a.id, b.id) }
@@ -106,15 +89,23 @@ func compile(policies []Policy, listed bool, refused error, compiler Compiler, o
 	set.byID = rulesByID(set.policies)
 	set.findAsking()
 	askAsMuch(set.progressions)
-	for _, p := range set.policies {
-		var faults [2]error
-		p.hours, faults[0] = set.hours(p.windows)
-		p.firstHours, faults[1] = set.hours(applied(p.windows))
-		if err := strictjson.Join(faults[:]...); err != nil {
-			return nil, err
-		}
+	if err := set.findHours(); err != nil {
+		return nil, err
 	}
 	return set, nil
+}
+
+// findHours puts the windows of each policy together.
+func (s *PolicySet) findHours() error {
+	for _, p := range s.policies {
+		var faults [2]error
+		p.hours, faults[0] = s.hours(p.windows)
+		p.firstHours, faults[1] = s.hours(applied(p.windows))
+		if err := strictjson.Join(faults[:]...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // findAsking numbers policies and rules, and finds out which expressions are asked about what.
@@ -145,8 +136,8 @@ func each[T any](list []T, expression func(T) Matcher) []Matcher {
 
 type compilation struct {
 	faults
-	set     *PolicySet
-	ruleIDs map[string]origin // by id
+	set                *PolicySet
+	policyIDs, ruleIDs map[string]origin // by id
 }
 
 // origin says where an id comes from: the path of the policy or rule that has it, and the paths of
@@ -186,6 +177,26 @@ func (c *compilation) expression(path, text string, places ...string) Matcher {
 		}
 	}
 	return matcher
+}
+
+// addPolicy checks and compiles a policy, which the set keeps.
+func (c *compilation) addPolicy(path string, p Policy) {
+	c.set.given = append(c.set.given, p)
+	p.validate(path, &c.faults)
+	id, from := cmp.Or(p.ID, p.Name), []string{join(path, "id")}
+	if p.ID == "" {
+		from = append(from, join(path, "name"))
+	}
+	if first, taken := c.policyIDs[id]; taken && id != "" {
+		c.add(join(path, "id"), CodeDuplicate, id, "is the id of %s too: ids are unique, and a missing one is the name", first.at).reading(slices.Concat(from, first.fields)...)
+	}
+	c.policyIDs[id] = origin{at: path, fields: from}
+	compiled := c.policy(path, id, from, p)
+	if p.Enabled == nil || *p.Enabled {
+		c.set.policies = append(c.set.policies, compiled)
+	} else {
+		c.set.disabled = append(c.set.disabled, compiled)
+	}
 }
 
 func (c *compilation) policy(path, id string, from []string, p Policy) *compiledPolicy {

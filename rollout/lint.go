@@ -183,8 +183,9 @@ type lint struct {
 // targetClass is the targets of a (deployment, environment) with the same view: the same rules
 // govern them. There is at least one.
 type targetClass struct {
-	pair, view int32
-	targets    []int32
+	pair    int32
+	view    *view
+	targets []int32
 }
 
 type findingKey struct {
@@ -207,14 +208,14 @@ func (l *lint) classifyTargets() {
 				k = int32(len(l.classes))
 				byView[w.view[i]] = k
 				l.classesOf[p] = append(l.classesOf[p], k)
-				l.classes = append(l.classes, targetClass{pair: int32(p), view: w.view[i]})
+				l.classes = append(l.classes, targetClass{pair: int32(p), view: w.viewOf(i)})
 			}
 			l.classes[k].targets = append(l.classes[k].targets, i)
 		}
 	}
 	l.under = map[*compiledPolicy][]int32{}
 	for n, c := range l.classes {
-		for _, p := range w.views.list[c.view].policies {
+		for _, p := range c.view.policies {
 			own := l.policyReach[p]
 			own.merge(reachOf(c.targets))
 			l.policyReach[p] = own

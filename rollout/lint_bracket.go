@@ -20,6 +20,9 @@ type lintBracket struct {
 	needs   map[int32][]int32 // of each member, ascending, without those that hold for some versions only
 }
 
+// isMain reports whether a target is that of a main member. If there can be no group, none is.
+func (b *lintBracket) isMain(t *target) bool { return b.roles[t.deployment] == bracket.Main }
+
 // findBrackets finds the members of every bracket, and what a group of them would look like.
 func (l *lint) findBrackets() error {
 	w := l.w
@@ -149,12 +152,12 @@ func (l *lint) lookAtHooks(b *lintBracket) {
 	var blocked reach
 	lacking := map[string]bool{}
 	for own := range l.onResources(b) {
-		if !slices.ContainsFunc(own, func(i int32) bool { return b.roles[l.w.targets[i].deployment] == bracket.Main }) {
+		if !slices.ContainsFunc(own, func(i int32) bool { return b.isMain(&l.w.targets[i]) }) {
 			continue
 		}
 		for _, i := range own {
 			t := &l.w.targets[i]
-			if b.roles[t.deployment] != bracket.Main && t.current == none && l.newest(i, none, l.obtainable) == none {
+			if !b.isMain(t) && t.current == none && l.newest(i, none, l.obtainable) == none {
 				blocked.add(i)
 				lacking[t.Deployment] = true
 			}

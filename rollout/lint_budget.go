@@ -25,12 +25,12 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 		populations[at] += len(c.targets)
 		most = max(most, populations[at])
 		all.merge(reachOf(c.targets))
-		if view := l.w.views.list[c.view]; rule.budget.AnyEnvironment && len(view.progressions)+len(view.approvals) > 0 {
+		if view := c.view; rule.budget.AnyEnvironment && len(view.progressions)+len(view.approvals) > 0 {
 			follows[at] = true
 		}
 	}
 	for c := range l.governed(rule) {
-		if populations[of(c)] > 1 && !follows[of(c)] && !l.w.views.list[c.view].paced() {
+		if populations[of(c)] > 1 && !follows[of(c)] && !c.view.paced() {
 			unpaced.merge(reachOf(c.targets))
 		}
 	}

@@ -325,11 +325,11 @@ func (l *lint) alwaysTogether(b *lintBracket, other, member int32) bool {
 			since = sooner(since, w.gateAt(other, n).base)
 		}
 	}
-	hook := b.roles[w.targets[member].deployment] != bracket.Main
+	hook := !b.isMain(&w.targets[member])
 	from, to := w.siblings(member)
 	for i := from; i < to; i++ {
 		t := &w.targets[i]
-		if i != member && !hook || l.bracketOf[i] != b || b.roles[t.deployment] != bracket.Main {
+		if i != member && !hook || l.bracketOf[i] != b || !b.isMain(t) {
 			continue
 		}
 		for n, v := range w.versions[t.deployment].list {
@@ -345,7 +345,7 @@ func (l *lint) alwaysTogether(b *lintBracket, other, member int32) bool {
 // there is to deploy: a hook, or a main that runs its current version again.
 func (l *lint) alwaysIncluded(b *lintBracket, i int32) bool {
 	t := &l.w.targets[i]
-	return b.roles[t.deployment] != bracket.Main || t.current >= 0 && b.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
+	return !b.isMain(t) || t.current >= 0 && b.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent
 }
 
 // included reports whether a member would be part of any execution on its resource: it always is,

@@ -94,7 +94,7 @@ func (l *lint) lookAtRetriesInVain() {
 	var concerned reaches[final]
 	retries := map[final]map[*compiledRule]bool{}
 	for _, c := range l.classes {
-		view := l.w.views.list[c.view]
+		view := c.view
 		if view.furtherAttempts() == 0 {
 			continue // nothing is tried again anyway
 		}
@@ -148,7 +148,7 @@ func statusesOfBoth(back *Rollback, retry *Retry) string {
 func (l *lint) lookAtRecalls() {
 	var unbudgeted, spared reaches[*compiledRule]
 	for _, c := range l.classes {
-		view := l.w.views.list[c.view]
+		view := c.view
 		for _, rule := range view.rollbacks {
 			if rule.rollback.OnFailureBudget && len(view.budgets) == 0 {
 				unbudgeted.at(rule).merge(reachOf(c.targets))
@@ -190,7 +190,7 @@ func (l *lint) lookAtStuck() {
 		}
 	}
 	for _, c := range l.classes {
-		view := l.w.views.list[c.view]
+		view := c.view
 		delay := view.longestDelay()
 		if delay.by == 0 {
 			continue

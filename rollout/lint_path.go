@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
@@ -99,7 +98,7 @@ func (l *lint) lookAtPath(b *lintBracket, own []int32, concerns reach) {
 	all := l.executionOf(b, own)
 	var mains, hooks []int32
 	for _, i := range own {
-		if b.roles[l.w.targets[i].deployment] == bracket.Main {
+		if b.isMain(&l.w.targets[i]) {
 			mains = append(mains, i)
 		} else {
 			hooks = append(hooks, i)

@@ -102,7 +102,7 @@ func (l *lint) lookAtDeadline(rule *compiledRule) {
 		if environments, failed := l.others(rule, d, e); failed != nil || len(environments) == 0 {
 			continue // another finding
 		}
-		switch soak, always := l.longerSoak(rule, w.views.list[c.view].progressions, d, e); {
+		switch soak, always := l.longerSoak(rule, c.view.progressions, d, e); {
 		case soak == nil:
 		case always:
 			never.merge(reachOf(c.targets))
@@ -187,5 +187,5 @@ func (l *lint) outlives(age, soak *compiledRule, d, e int32) (is, always bool) {
 // that of a main member if its rule says so.
 func (l *lint) repeats(i int32) bool {
 	b := l.bracketOf[i]
-	return b != nil && (b.roles[l.w.targets[i].deployment] != bracket.Main || b.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent)
+	return b != nil && (!b.isMain(&l.w.targets[i]) || b.rule.bracket.UnchangedMemberStrategy == bracket.RedeployCurrent)
 }

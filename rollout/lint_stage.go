@@ -27,7 +27,7 @@ func (s progressionStages) proved(rule *compiledRule, e int32) bool {
 // environment that only waits for its victims is not called a circle.
 func (s progressionStages) unmet(k int32) (*compiledRule, []int32) {
 	e, _ := s.w.splitPair(s.classes[k].pair)
-	for _, rule := range s.w.views.list[s.classes[k].view].progressions {
+	for _, rule := range s.classes[k].view.progressions {
 		environments, failed := s.others(rule, s.deployment, e)
 		if failed == nil && len(environments) > 0 && !slices.ContainsFunc(environments, func(other int32) bool { return s.proved(rule, other) }) {
 			return rule, environments

@@ -17,37 +17,18 @@ func (w *work) onePerResource() bool {
 	if len(w.environments) < 2 {
 		return false
 	}
-	type ruleOn struct {
-		rule     string
-		resource int32
-	}
-	first := map[ruleOn]int32{} // rank
-	begins := func(rank int32) (at ruleOn, own *pendingResource) {
-		if m := w.candidates.at(w.batch[rank]).member; m != nil && m.pending != nil {
-			return ruleOn{m.bracket.id, m.pending.resource}, m.pending
-		}
-		return at, nil
-	}
-	n, rankOf := w.starting()
-	for k := range n {
-		rank := rankOf(k)
-		if at, own := begins(rank); own != nil {
-			if before, known := first[at]; !known || rank < before {
-				first[at] = rank
-			}
-		}
-	}
+	first := w.firstToBegin()
 	if len(first) == 0 {
 		return false
 	}
 	waits, before := map[*pendingResource]bool{}, len(w.behind) // by the first rank of each
 	for rank := range int32(len(w.batch)) {
-		at, own := begins(rank)
+		at, own := w.wouldBegin(rank)
 		taken, known := first[at]
 		if _, judged := waits[own]; own == nil || !known || judged {
 			continue
 		}
-		_, beginning := begins(taken)
+		_, beginning := w.wouldBegin(taken)
 		waits[own] = own != beginning && rank > taken
 		if own != beginning && rank < taken && slices.ContainsFunc(w.requests[rank].Needs, w.isStrict) {
 			put(&w.freeing, concurrency.Holder{Resource: w.requests[taken].Resource, Group: w.requests[taken].Group}, true)
@@ -64,6 +45,37 @@ func (w *work) onePerResource() bool {
 		return m != nil && waits[m.pending]
 	})
 	return true
+}
+
+// ruleOn is a bracket rule on a resource.
+type ruleOn struct {
+	rule     string
+	resource int32
+}
+
+// wouldBegin returns the group whose execution would begin with the candidate that has a rank, and
+// where; nil if it would begin none.
+func (w *work) wouldBegin(rank int32) (at ruleOn, own *pendingResource) {
+	if m := w.candidates.at(w.batch[rank]).member; m != nil && m.pending != nil {
+		return ruleOn{m.bracket.id, m.pending.resource}, m.pending
+	}
+	return at, nil
+}
+
+// firstToBegin returns, for each bracket rule on each resource, the first rank with which an
+// execution would begin there, of those that got their slots.
+func (w *work) firstToBegin() map[ruleOn]int32 {
+	first := map[ruleOn]int32{}
+	n, rankOf := w.starting()
+	for k := range n {
+		rank := rankOf(k)
+		if at, own := w.wouldBegin(rank); own != nil {
+			if before, known := first[at]; !known || rank < before {
+				first[at] = rank
+			}
+		}
+	}
+	return first
 }
 
 // behind is a group that waits, and the one whose execution begins before it: the first candidates
