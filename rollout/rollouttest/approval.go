@@ -76,7 +76,7 @@ func (r *worldRun) requestOlder(plan *rollout.Plan, wait rollout.Waiting) error 
 	}
 	e, err := plan.Explain(wait.TargetID)
 	if err != nil {
-		return fmt.Errorf("rollouttest: explain the plan at %s: %w", plan.Now.Format(time.RFC3339Nano), err)
+		return fmt.Errorf("rollouttest: explain the plan at %s: %w", exactText(plan.Now), err)
 	}
 	for _, v := range e.Versions { // the newest first
 		if missing, held := lacking(verdicts(v.Blockers())); !held && v.Prospect != rollout.ProspectOutOfScope {

@@ -161,4 +161,4 @@ func placeText(environment, resource string) (text string) {
 	return text
 }
 
-func untilText(at time.Time) string { return "until " + at.UTC().Format("2006-01-02 15:04:05") }
+func untilText(at time.Time) string { return "until " + instantText(at) }

@@ -44,7 +44,7 @@ func (t Timeline) Chart(step time.Duration) string {
 		width = max(width, utf8.RuneCountInString(textlist.Name(resource)))
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), from.UTC().Format("2006-01-02 15:04:05"), legend)
+	fmt.Fprintf(&b, "%s = 1 column, from %s\n%s\n", shortDuration(step), instantText(from), legend)
 	fmt.Fprintf(&b, "%-*s %s\n", width, "", axis(columns, step))
 	for _, resource := range resources {
 		fmt.Fprintf(&b, "%-*s %s\n", width, textlist.Name(resource), cells[resource])

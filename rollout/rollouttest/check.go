@@ -25,12 +25,12 @@ func (r *worldRun) check(snapshot rollout.Snapshot, plan rollout.Plan) error {
 	if r.fresh && !plan.Next.IsZero() && (r.next.IsZero() || plan.Next.Before(r.next)) {
 		until := "for ever"
 		if !r.next.IsZero() {
-			until = "until " + r.next.UTC().Format(time.RFC3339Nano)
+			until = "until " + exactText(r.next)
 		}
-		err = errors.Join(err, r.violation("again", fmt.Errorf("the plan that started the jobs lets its host sleep %s, and now something is to be seen at %s", until, plan.Next.UTC().Format(time.RFC3339Nano))))
+		err = errors.Join(err, r.violation("again", fmt.Errorf("the plan that started the jobs lets its host sleep %s, and now something is to be seen at %s", until, exactText(plan.Next))))
 	}
 	if now := r.clock.Now(); !plan.Now.Equal(now) {
-		err = errors.Join(err, r.violation("again", fmt.Errorf("the plan is for %s", plan.Now.UTC().Format(time.RFC3339Nano))))
+		err = errors.Join(err, r.violation("again", fmt.Errorf("the plan is for %s", exactText(plan.Now))))
 	}
 	return err
 }
@@ -55,7 +55,7 @@ func (r *worldRun) checkQuiet(snapshot rollout.Snapshot, plan rollout.Plan, wake
 		}
 	}
 	for _, at := range [...]time.Time{now.Add(end.Sub(now) / 2), end.Add(-time.Nanosecond)} {
-		when := at.UTC().Format(time.RFC3339Nano)
+		when := exactText(at)
 		later, err := r.Policies.Plan(snapshot, at)
 		if err != nil {
 			return r.violation("quiet", fmt.Errorf("a plan at %s fails: %w", when, err))
@@ -63,7 +63,7 @@ func (r *worldRun) checkQuiet(snapshot rollout.Snapshot, plan rollout.Plan, wake
 		if found := r.unforeseen(&plan, &later, now, at); found != "" {
 			until := "again"
 			if !wake.IsZero() {
-				until = "before " + wake.UTC().Format(time.RFC3339Nano)
+				until = "before " + exactText(wake)
 			}
 			return r.violation("quiet", fmt.Errorf("nobody is to look %s, and at %s %s", until, when, found))
 		}

@@ -170,7 +170,7 @@ func (o Outcome) text() string {
 func (c Consequence) String() string {
 	text := listed(c.Faults, Fault.String) + ": "
 	if c.Done {
-		text += "done at " + c.Finish.UTC().Format("2006-01-02 15:04:05")
+		text += "done at " + instantText(c.Finish)
 	} else {
 		text += Prediction{Trials: []Trial{c.Trial}}.undone() + ": " + strings.Join(c.why(), ", ")
 	}
@@ -217,7 +217,7 @@ func (e Exploration) String() string {
 		sharing[own] = append(sharing[own], what)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s with faults from %s on\n", textlist.Counted(len(e.Consequences), "trial"), e.Start.UTC().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "%s with faults from %s on\n", textlist.Counted(len(e.Consequences), "trial"), instantText(e.Start))
 	fmt.Fprintf(&b, "without faults: %s\n", Prediction{Start: e.Start, Trials: []Trial{e.Without}}.ends())
 	for _, own := range lines {
 		each := ""

@@ -85,7 +85,7 @@ func (r *worldRun) recordFound(start rollout.Start, attempt int, job *rollout.Jo
 	r.roles[start.Run] = m
 	e := entryOf(start, m)
 	e.At, e.Kind, e.Attempt, e.Status = r.Start, Found, attempt, string(job.Status)
-	since := func(at time.Time) string { return "since " + at.UTC().Format("2006-01-02 15:04:05") }
+	since := func(at time.Time) string { return "since " + instantText(at) }
 	if e.Note = since(job.CreatedAt); verifies(job) {
 		e.Note = "being verified " + since(completed(job))
 	}

@@ -47,7 +47,7 @@ type Violation struct {
 
 // Error names the invariant and the instant, and says what was found.
 func (v *Violation) Error() string {
-	return fmt.Sprintf("rollouttest: invariant %s is broken at %s: %v", v.Invariant, v.At.UTC().Format(time.RFC3339Nano), v.Err)
+	return fmt.Sprintf("rollouttest: invariant %s is broken at %s: %v", v.Invariant, exactText(v.At), v.Err)
 }
 
 // Unwrap returns Err.
@@ -348,12 +348,12 @@ func (s *Step) finishes(start rollout.Start) bool {
 func checkNext(s Step) error {
 	next := s.Plan.Next
 	if !next.IsZero() && !next.After(s.Plan.Now) {
-		return fmt.Errorf("the plan's Next is %s, which is not after now", next.UTC().Format(time.RFC3339Nano))
+		return fmt.Errorf("the plan's Next is %s, which is not after now", exactText(next))
 	}
 	for _, w := range s.indexed().waiting {
 		for _, v := range w.Blockers {
 			if v.Until.After(s.Plan.Now) && (next.IsZero() || next.After(v.Until)) {
-				return fmt.Errorf("%s on %s: waits until %s, and Next is %s", w.Deployment, w.Resource, v.Until.UTC().Format(time.RFC3339Nano), next.UTC().Format(time.RFC3339Nano))
+				return fmt.Errorf("%s on %s: waits until %s, and Next is %s", w.Deployment, w.Resource, exactText(v.Until), exactText(next))
 			}
 		}
 	}
@@ -370,7 +370,7 @@ func checkWakeUp(s Step) error {
 			case v.Status == rollout.Allowed:
 				return fmt.Errorf("%s on %s: %s is a reason to wait and allows", w.Deployment, w.Resource, v.Reason)
 			case !v.Until.IsZero() && !v.Until.After(s.Plan.Now):
-				return fmt.Errorf("%s on %s: %s waits until %s, which is not after now", w.Deployment, w.Resource, v.Reason, v.Until.UTC().Format(time.RFC3339Nano))
+				return fmt.Errorf("%s on %s: %s waits until %s, which is not after now", w.Deployment, w.Resource, v.Reason, exactText(v.Until))
 			case v.Status == rollout.Pending && v.Until.IsZero() && len(v.On) == 0:
 				return fmt.Errorf("%s on %s: %s names neither an instant nor an event", w.Deployment, w.Resource, v.Reason)
 			}

@@ -174,7 +174,7 @@ func (p Prediction) when(q float64) string {
 
 // instant returns an instant, and how long after the start it is.
 func (p Prediction) instant(at time.Time) string {
-	return fmt.Sprintf("%s (+%s)", at.UTC().Format("2006-01-02 15:04:05"), shortDuration(at.Sub(p.Start).Round(time.Second)))
+	return fmt.Sprintf("%s (+%s)", instantText(at), shortDuration(at.Sub(p.Start).Round(time.Second)))
 }
 
 // String returns the median, the 90th percentile and the extremes, also counted from Start, the
@@ -188,7 +188,7 @@ func (p Prediction) String() string {
 		return "0 trials: nothing was predicted"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s from %s on\n", textlist.Counted(len(p.Trials), "trial"), p.Start.UTC().Format("2006-01-02 15:04:05"))
+	fmt.Fprintf(&b, "%s from %s on\n", textlist.Counted(len(p.Trials), "trial"), instantText(p.Start))
 	if _, any := p.Finish(0); any {
 		for _, row := range []struct {
 			name string

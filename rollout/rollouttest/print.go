@@ -47,7 +47,7 @@ func (t Timeline) Summary() string {
 	case t.Done && t.Finish.IsZero():
 		b.WriteString("nothing to do\n")
 	case t.Done:
-		fmt.Fprintf(&b, "done at %s\n", t.Finish.UTC().Format("2006-01-02 15:04:05"))
+		fmt.Fprintf(&b, "done at %s\n", instantText(t.Finish))
 	case t.CutOff:
 		b.WriteString("not done when it was cut off\n")
 	default:
@@ -102,6 +102,12 @@ func firstNames(names []string, most int) string {
 	}
 	return text
 }
+
+// instantText returns an instant as the texts of this package tell it, in UTC.
+func instantText(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") }
+
+// exactText returns an instant to the nanosecond, in UTC, for errors.
+func exactText(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
 
 // poolName returns the key of a pool as people read it.
 func poolName(key string) string { return textlist.Name(textkey.Plain(key)) }
@@ -231,7 +237,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 		text += ", waits for an operator"
 	}
 	if !until.IsZero() {
-		text += " until " + until.UTC().Format("2006-01-02 15:04:05")
+		text += " until " + instantText(until)
 	}
 	return text
 }

@@ -68,7 +68,7 @@ func (r *recorder) observe(plan *rollout.Plan) {
 	for _, e := range plan.Events {
 		entry := Entry{At: e.At, Kind: Bracket, Resource: e.Resource, Environment: e.Environment, Group: e.Group, Event: e.Kind, Status: string(e.Status), Into: e.Into}
 		if e.At.Before(r.recordedUntil) {
-			entry.At, entry.Note = plan.Now, "as of "+e.At.UTC().Format("2006-01-02 15:04:05")
+			entry.At, entry.Note = plan.Now, "as of "+instantText(e.At)
 		}
 		if e.Kind == bracket.GroupClosed {
 			entry.Locks, entry.TimedOut = locksOf(plan, e.Group)

@@ -30,7 +30,7 @@ func (r *worldRun) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, r.clock.Now().Format(time.RFC3339Nano))
+	return fmt.Errorf("rollouttest: the world is not at rest after %d plans, at %s", maxSteps, exactText(r.clock.Now()))
 }
 
 // planOnce lets happen what is due, plans, and starts what the plan starts. If nothing starts, time
@@ -38,7 +38,7 @@ func (r *worldRun) run(ctx context.Context) error {
 func (r *worldRun) planOnce(ctx context.Context) (over bool, err error) {
 	now := r.clock.Now()
 	if err := ctx.Err(); err != nil {
-		return false, fmt.Errorf("rollouttest: stopped at %s: %w", now.Format(time.RFC3339Nano), err)
+		return false, fmt.Errorf("rollouttest: stopped at %s: %w", exactText(now), err)
 	}
 	if r.happen(now) {
 		r.fresh = false
@@ -46,7 +46,7 @@ func (r *worldRun) planOnce(ctx context.Context) (over bool, err error) {
 	snapshot := r.fleet
 	plan, err := r.Plan(ctx, snapshot, now)
 	if err != nil {
-		return false, fmt.Errorf("rollouttest: plan at %s: %w", now.Format(time.RFC3339Nano), err)
+		return false, fmt.Errorf("rollouttest: plan at %s: %w", exactText(now), err)
 	}
 	r.observe(&plan)
 	if err := r.check(snapshot, plan); err != nil {
@@ -116,7 +116,7 @@ func (r *worldRun) react(snapshot rollout.Snapshot, plan rollout.Plan, from int)
 	changes := r.React(step, news)
 	for i, change := range changes {
 		if err := change.validate(); err != nil {
-			return fmt.Errorf("rollouttest: change %d of World.React at %s: %w", i, plan.Now.Format(time.RFC3339Nano), err)
+			return fmt.Errorf("rollouttest: change %d of World.React at %s: %w", i, exactText(plan.Now), err)
 		}
 		if change.At.Before(plan.Now) {
 			change.At = plan.Now
@@ -142,9 +142,9 @@ func (r *worldRun) checkReactions(news []Entry, reacts bool, now time.Time) erro
 	r.reactions = r.reactions[1:]
 	switch {
 	case first.Equal(now):
-		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time at %s, and no job starts or ends: the clock stands still, so no World.End ever comes: let people take time", maxReactions+1, now.Format(time.RFC3339Nano))
+		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time at %s, and no job starts or ends: the clock stands still, so no World.End ever comes: let people take time", maxReactions+1, exactText(now))
 	case first.After(r.foreseen) && r.End.IsZero():
-		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time since %s, no job starts or ends, and no end: the world may never come to rest: give it World.End", maxReactions+1, first.Format(time.RFC3339Nano))
+		return fmt.Errorf("rollouttest: World.React returns changes for the %dth time since %s, no job starts or ends, and no end: the world may never come to rest: give it World.End", maxReactions+1, exactText(first))
 	}
 	return nil
 }
@@ -314,7 +314,7 @@ func (r *worldRun) dispatch(plan *rollout.Plan, now time.Time) error {
 		}
 		i, known := r.targets[start.TargetID]
 		if !known {
-			return fmt.Errorf("rollouttest: plan at %s starts %s on a target that does not exist", now.Format(time.RFC3339Nano), start.Run)
+			return fmt.Errorf("rollouttest: plan at %s starts %s on a target that does not exist", exactText(now), start.Run)
 		}
 		t := &r.fleet.Targets[i]
 		attempt, atOnce := 1, 1
@@ -327,7 +327,7 @@ func (r *worldRun) dispatch(plan *rollout.Plan, now time.Time) error {
 			}
 		}
 		if atOnce > maxAttempts {
-			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s at %s: the clock stands still, so no World.End ever comes: let them take time", atOnce, start.Deployment, start.Version, start.Resource, now.Format(time.RFC3339Nano))
+			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s at %s: the clock stands still, so no World.End ever comes: let them take time", atOnce, start.Deployment, start.Version, start.Resource, exactText(now))
 		}
 		if attempt > maxAttempts && r.End.IsZero() {
 			return fmt.Errorf("rollouttest: %d attempts of %s %s on %s, and no end: the world may never come to rest: give it World.End", attempt, start.Deployment, start.Version, start.Resource)
