@@ -82,34 +82,16 @@ func (w *work) starting() (n int, rankOf func(k int) int32) {
 	return len(w.admission.Admitted), func(k int) int32 { return w.admission.Admitted[k].Candidate }
 }
 
-// ask asks for the slots of all candidates in one batch.
-func (w *work) ask() error {
-	if w.unlimited() {
-		return nil
-	}
+// request makes the requests of all candidates.
+func (w *work) request() {
 	w.requests = make([]concurrency.Candidate, len(w.batch))
 	var slab []int32
-	rankOf := w.byCandidate(len(w.batch), func(k int) int32 { return int32(k) })
-	for at, rank := range rankOf {
+	for at, rank := range w.byCandidate(len(w.batch), func(k int) int32 { return int32(k) }) {
 		if rank == 0 {
 			continue
 		}
-		c := w.candidates.at(int32(at))
-		start := len(slab)
-		runs := c.brings()
-		if runs != nil {
-			// One lease covers the whole execution, so its first start needs a place in every pool
-			// that one of its runs needs.
-			view := int32(none)
-			for _, run := range runs {
-				if w.view[run.target] != view { // targets of one resource with the same view need the same pools
-					view = w.view[run.target]
-					slab = w.needs(slab, start, run.target)
-				}
-			}
-		} else {
-			slab = w.needs(slab, start, c.target)
-		}
+		c, start := w.candidates.at(int32(at)), len(slab)
+		slab = w.needsOf(slab, c)
 		if w.vetoed[int32(at)] != nil {
 			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
 		}
@@ -118,9 +100,34 @@ func (w *work) ask() error {
 		// conflict, while it claimed or gave back one pool after the other. Another holder may have
 		// got the last place of another pool since.
 		w.requests[rank-1] = concurrency.Candidate{
-			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(rank), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || runs != nil,
+			Resource: w.resourceOf(c), Group: w.group(c), Rank: int(rank), Needs: slab[start:len(slab):len(slab)], Begins: c.member == nil || c.brings() != nil,
 		}
 	}
+}
+
+// needsOf appends the pools in which a candidate needs a place. One lease covers a whole execution,
+// so its first start needs a place in every pool that one of its runs needs.
+func (w *work) needsOf(slab []int32, c *candidate) []int32 {
+	start, runs := len(slab), c.brings()
+	if runs == nil {
+		return w.needs(slab, start, c.target)
+	}
+	view := int32(none)
+	for _, run := range runs {
+		if w.view[run.target] != view { // targets of one resource with the same view need the same pools
+			view = w.view[run.target]
+			slab = w.needs(slab, start, run.target)
+		}
+	}
+	return slab
+}
+
+// ask asks for the slots of all candidates in one batch.
+func (w *work) ask() error {
+	if w.unlimited() {
+		return nil
+	}
+	w.request()
 	given := map[int32]bool{} // ranks that are forced in one pool and refused by another
 	for again := true; again; {
 		restore := w.force(given)
@@ -171,17 +178,9 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	pools := w.capacity.snapshot.Pools
 	before := slices.Clone(pools)
 	w.counted = map[poolPlace]bool{}
-	down := map[poolPlace]bool{} // places that are down without a lease
-	for k := range pools {
-		for _, holder := range pools[k].Jobs {
-			down[poolPlace{int32(k), holder.Resource}] = true
-		}
-		for _, resource := range pools[k].Unavailable {
-			down[poolPlace{int32(k), resource}] = true
-		}
-	}
-	keyed := map[poolPlace]bool{}            // places on which no key refuses a forced candidate
-	taken := map[int32][]concurrency.Lease{} // by pool
+	down := w.downWithoutLease()
+	keyed := map[poolPlace]bool{} // places on which no key refuses a forced candidate
+	taken := map[int32][]string{} // by pool: the resources of the others, in the order of the batch
 	for k, at := range w.batch {
 		c := w.candidates.at(at)
 		c.forced = false
@@ -191,21 +190,14 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			}
 			c.forced = true
 			at := poolPlace{pool, w.requests[k].Resource}
-			record := &pools[pool].Record
-			first, _ := slices.BinarySearchFunc(record.Leases, at.resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
-			if first < len(record.Leases) && record.Leases[first].Resource == at.resource || down[at] || w.counted[at] {
+			if down[at] || w.counted[at] || leasedOn(pools[pool].Record.Leases, at.resource) {
 				// Down already, for this group or another, or by itself: no limit refuses the
 				// candidate, and the key must not either.
 				keyed[at] = true
 				continue
 			}
 			w.counted[at] = true
-			lease := concurrency.Lease{
-				Pool: record.Key, Holder: concurrency.Holder{Resource: at.resource, Group: runid.Reserved}, Token: record.NextToken, State: concurrency.Active,
-				Since: w.now, ProgressAt: w.now,
-			}
-			record.NextToken++
-			taken[pool] = append(taken[pool], lease)
+			taken[pool] = append(taken[pool], at.resource)
 		}
 	}
 	for k := range pools {
@@ -213,12 +205,40 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			pools[k].Keyless = slices.DeleteFunc(slices.Clone(pools[k].Keyless), func(h concurrency.Holder) bool { return keyed[poolPlace{int32(k), h.Resource}] })
 		}
 	}
-	for pool, leases := range taken {
-		record := &pools[pool].Record
-		record.Leases = slices.Concat(record.Leases, leases)
-		slices.SortFunc(record.Leases, func(a, b concurrency.Lease) int { return compareHolders(a.Holder, b.Holder) })
+	for pool, resources := range taken {
+		w.lend(&pools[pool].Record, resources)
 	}
 	return func() { copy(pools, before) }
+}
+
+// downWithoutLease returns the places that count in the pools for jobs, or because they are
+// unavailable.
+func (w *work) downWithoutLease() map[poolPlace]bool {
+	down, pools := map[poolPlace]bool{}, w.capacity.snapshot.Pools
+	for k := range pools {
+		for _, holder := range pools[k].Jobs {
+			down[poolPlace{int32(k), holder.Resource}] = true
+		}
+		for _, resource := range pools[k].Unavailable {
+			down[poolPlace{int32(k), resource}] = true
+		}
+	}
+	return down
+}
+
+// lend adds a lease of nobody on each of some resources to the record of a pool, so that they count
+// as down.
+func (w *work) lend(record *concurrency.Record, resources []string) {
+	leases := slices.Clone(record.Leases)
+	for _, resource := range resources {
+		leases = append(leases, concurrency.Lease{
+			Pool: record.Key, Holder: concurrency.Holder{Resource: resource, Group: runid.Reserved}, Token: record.NextToken, State: concurrency.Active,
+			Since: w.now, ProgressAt: w.now,
+		})
+		record.NextToken++
+	}
+	slices.SortFunc(leases, func(a, b concurrency.Lease) int { return compareHolders(a.Holder, b.Holder) })
+	record.Leases = leases
 }
 
 // forced reports whether an override lets a candidate past a rule of the pool. For the first start

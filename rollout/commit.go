@@ -278,8 +278,7 @@ func (c *claiming) lease(pool int32, h concurrency.Holder) *concurrency.Lease {
 	if !c.own[pool] {
 		record.Leases, c.own[pool] = slices.Clone(record.Leases), true
 	}
-	at, _ := slices.BinarySearchFunc(record.Leases, h, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
-	return &record.Leases[at]
+	return &record.Leases[leaseAt(record.Leases, h)]
 }
 
 // holder returns the holder of the slots of a start.

@@ -202,8 +202,8 @@ func (w *work) gateAt(i, n int32) *gate {
 	}
 	t := &w.targets[i]
 	if !slices.ContainsFunc(g.answers, func(own gateAnswer) bool {
-		o := w.overridden(own.rule, g.version, t.Environment, t.Resource)
-		return o != nil && o.Resource != ""
+		first := w.overridesFor(own.rule, g.version, t.Environment, t.Resource).first
+		return first != nil && first.Resource != ""
 	}) {
 		return g
 	}

@@ -28,8 +28,8 @@ const reasonStuck = "stuck"
 
 // leasing holds what is found out about leases.
 type leasing struct {
-	idle    []idleLease // leases that nobody is seen to use
-	holding holding
+	idle      []idleLease // leases that nobody is seen to use
+	lastGroup parsedGroup // of the holder that openExecution was asked about last
 }
 
 // idleLease is a lease that nobody is seen to use.
@@ -94,7 +94,7 @@ func (w *work) settleRecord(record concurrency.Record, ended map[concurrency.Hol
 // the end of an execution in this plan makes of it. If timed is false, the pool has no use for the
 // progress of an open execution, and settleLease does not read it.
 func (w *work) settleLease(lease concurrency.Lease, own leaseAction, timed bool) (concurrency.Lease, leaseAction) {
-	closed := strings.HasPrefix(lease.Group, runid.Reserved+"/") || !w.open(lease.Holder) // if it is of an execution, that has ended or never began
+	closed := strings.HasPrefix(lease.Group, runid.Reserved+"/") || w.openExecution(lease.Holder) == nil // if it is of an execution, that has ended or never began
 	if own == releaseLease || !timed && !closed {
 		return lease, own
 	}
@@ -187,21 +187,36 @@ func compareHolders(a, b concurrency.Holder) int {
 	return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group))
 }
 
-// open reports whether the holder is an open bracket execution, even one in an environment that the
-// snapshot does not hold.
-func (w *work) open(h concurrency.Holder) bool {
-	if w.holding.group != h.Group { // leases mostly are of the same group as the one before
+// leaseAt returns the index of the lease of a holder among those of a pool, or where it would be.
+func leaseAt(leases []concurrency.Lease, h concurrency.Holder) int {
+	k, _ := slices.BinarySearchFunc(leases, h, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
+	return k
+}
+
+// leasedOn reports whether any holder has a lease on a resource among those of a pool.
+func leasedOn(leases []concurrency.Lease, resource string) bool {
+	_, found := slices.BinarySearchFunc(leases, resource, func(l concurrency.Lease, id string) int { return strings.Compare(l.Resource, id) })
+	return found
+}
+
+// openExecution returns the open execution of a bracket that a holder is, also one in an environment
+// that the snapshot does not hold; nil if it is none.
+func (w *work) openExecution(h concurrency.Holder) *bracket.Execution {
+	if w.lastGroup.id != h.Group { // leases mostly are of the same group as the one before
 		rule, _, _, _ := bracket.ParseGroupID(h.Group) // the group of a target outside brackets yields a rule without such groups
-		w.holding = holding{h.Group, rule}
+		w.lastGroup = parsedGroup{h.Group, rule}
 	}
 	// A planner that believed the execution ended may have exchanged its lease for one of the group
 	// that another planner merged into it.
-	record := w.execution(w.holding.rule, h.Resource)
-	return record != nil && record.Open != nil && includes(record.Open.Group, record.Open.Merged, h.Group)
+	record := w.execution(w.lastGroup.rule, h.Resource)
+	if record == nil || record.Open == nil || !includes(record.Open.Group, record.Open.Merged, h.Group) {
+		return nil
+	}
+	return record.Open
 }
 
-// holding is the group of the lease that was looked at last.
-type holding struct{ group, rule string }
+// parsedGroup is the id of a bracket group, and the rule that it names.
+type parsedGroup struct{ id, rule string }
 
 // outlived returns what becomes of a lease whose execution can never be opened again, because its
 // group, or a later one, ran on the resource or runs there. A host stopped between saving the lease

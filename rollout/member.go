@@ -13,39 +13,22 @@ import (
 // error.
 func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*bracketWork, error) {
 	b, governs := newBracketWork(rule, e), w.governs(rule)
-	var selected []int32 // deployments
-	size := 0
-	asked := new(bound)
-	for _, d := range w.concerns[ruleAt{rule.id, e}] {
-		targets := w.targetsIn(e, d)
-		asked.deployment = &w.deployments[d]
-		ok, err := rule.members.Match(asked)
-		if err != nil {
-			for _, i := range targets {
-				if governs(i) {
-					w.selectorFailed(i, rule.id, err)
-				}
-			}
-			continue
-		}
-		if ok {
-			selected, size = append(selected, d), size+len(targets)
-		}
-	}
+	selected, size := w.selectedBy(rule, e)
 	b.targets = make([]int32, 0, size)
 	for _, d := range selected {
 		before := len(b.targets)
 		for _, i := range w.targetsIn(e, d) {
-			if governs(i) {
-				if w.members[i] {
-					ids := [2]string{bracketOf(i, others), rule.id}
-					slices.Sort(ids[:])
-					t := &w.targets[i]
-					return nil, &bracket.OverlapError{Brackets: ids, Deployment: t.Deployment, Resource: t.Resource}
-				}
-				w.members[i] = true
-				b.targets = append(b.targets, i)
+			if !governs(i) {
+				continue
 			}
+			if w.members[i] {
+				ids := [2]string{bracketOf(i, others), rule.id}
+				slices.Sort(ids[:])
+				t := &w.targets[i]
+				return nil, &bracket.OverlapError{Brackets: ids, Deployment: t.Deployment, Resource: t.Resource}
+			}
+			w.members[i] = true
+			b.targets = append(b.targets, i)
 		}
 		if len(b.targets) > before {
 			b.deployments = append(b.deployments, d)
@@ -58,6 +41,28 @@ func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*b
 		ascending(b.targets, len(w.targets))
 	}
 	return b, nil
+}
+
+// selectedBy returns the deployments that a bracket rule selects in an environment, and how many
+// targets they have there, governed or not. Where the expression of the rule fails, it holds the
+// targets that the policy governs.
+func (w *work) selectedBy(rule *compiledRule, e int32) (selected []int32, size int) {
+	asked, governs := new(bound), w.governs(rule)
+	for _, d := range w.concerns[ruleAt{rule.id, e}] {
+		targets := w.targetsIn(e, d)
+		asked.deployment = &w.deployments[d]
+		switch ok, err := rule.members.Match(asked); {
+		case err != nil:
+			for _, i := range targets {
+				if governs(i) {
+					w.selectorFailed(i, rule.id, err)
+				}
+			}
+		case ok:
+			selected, size = append(selected, d), size+len(targets)
+		}
+	}
+	return selected, size
 }
 
 // ascending sorts distinct numbers below n in time proportional to n. It is meant for many numbers

@@ -234,13 +234,9 @@ func (l *overrideList) index() {
 	}
 }
 
-// overridden returns the first active override of a rule for a version on a target, or nil. An
-// empty rule, that of a verdict which no rule gives, has no override. An empty resource asks for
-// overrides that hold for all resources.
-func (w *work) overridden(rule string, v *Version, environment, resource string) *Override {
-	return w.overridesFor(rule, v, environment, resource).first
-}
-
+// overridesFor returns the ends of all active overrides of a rule for a version on a target. An empty
+// rule, that of a verdict which no rule gives, has no override. An empty resource asks for overrides
+// that hold for all resources.
 func (w *work) overridesFor(rule string, v *Version, environment, resource string) overrideEnds {
 	if len(w.overrides) == 0 {
 		return overrideEnds{}
@@ -302,12 +298,12 @@ func (w *work) mayBeOverriddenFor(enough extent, i, n int32) bool {
 	return own != nil && (own[n]&enough != 0 || own[n]&forSome != 0 && w.overriddenResources[t.resource])
 }
 
-// overriddenAt is overridden for version n on target i.
+// overriddenAt returns the first active override of a rule for version n on target i, or nil.
 func (w *work) overriddenAt(rule string, i, n int32) *Override {
 	return w.overridesAt(rule, i, n).first
 }
 
-// overridesAt returns the ends of all active overrides of a rule for version n on target i.
+// overridesAt is overridesFor for version n on target i.
 func (w *work) overridesAt(rule string, i, n int32) overrideEnds {
 	if !w.mayBeOverridden(i, n) {
 		return overrideEnds{}

@@ -92,20 +92,14 @@ func (w *work) targetsIn(environment, deployment int32) []int32 {
 }
 
 func (w *work) pair() {
-	w.pairs = make([]pair, len(w.environments)*len(w.deployments))
-	w.ordinal = make([]int32, len(w.targets))
-	sizes := make([]int32, len(w.pairs))
-	for i := range w.targets {
-		sizes[w.pairOf(&w.targets[i])]++
-	}
-	slab := make([]int32, len(w.targets))
-	for k, size := range sizes {
-		w.pairs[k].targets, slab = slab[:0:size], slab[size:]
-	}
-	for i := range w.targets {
-		p := &w.pairs[w.pairOf(&w.targets[i])]
-		w.ordinal[i] = int32(len(p.targets))
-		p.targets = append(p.targets, int32(i))
+	w.pairs, w.ordinal = make([]pair, len(w.environments)*len(w.deployments)), make([]int32, len(w.targets))
+	list, begins := grouped(len(w.targets), len(w.pairs), func(i int32) int32 { return w.pairOf(&w.targets[i]) })
+	for k := range w.pairs {
+		own := list[begins[k]:begins[k+1]:begins[k+1]]
+		w.pairs[k].targets = own
+		for n, i := range own {
+			w.ordinal[i] = int32(n)
+		}
 	}
 }
 

@@ -71,30 +71,23 @@ func (w *work) openPools() {
 			list = push(list, resourceIn{r, membership{int32(n), index}})
 		}
 	}
-	w.join(list)
+	w.fileMembers(list)
 	w.openVacated()
 	w.occupy()
 }
 
-// join files memberships under their resources, and counts the members of each pool.
-func (w *work) join(list []resourceIn) {
+// fileMembers files memberships under their resources, and counts the members of each pool.
+func (w *work) fileMembers(list []resourceIn) {
 	if len(list) == 0 {
 		return
 	}
-	c, resources := &w.capacity, len(w.resources)
-	c.members, c.begins = make([]membership, len(list)), make([]int32, resources+2)
-	for k := range list {
-		c.begins[list[k].resource+2]++
+	c := &w.capacity
+	order, begins := grouped(len(list), len(w.resources), func(k int32) int32 { return list[k].resource })
+	c.members, c.begins = make([]membership, len(list)), begins
+	for at, k := range order {
+		c.members[at] = list[k].membership
 	}
-	for r := range resources {
-		c.begins[r+2] += c.begins[r+1]
-	}
-	for k := range list {
-		next := &c.begins[list[k].resource+1] // until all are filed, where the next one goes
-		c.members[*next] = list[k].membership
-		*next++
-	}
-	for r := range int32(resources) {
+	for r := range int32(len(w.resources)) {
 		own := c.of(r)
 		for k, m := range own {
 			shared := w.set.concurrency[m.rule].pool.SharedPool != ""
@@ -368,8 +361,8 @@ func (w *work) stuck() {
 		if copied != stuck.Pool {
 			copied, p.Record.Leases = stuck.Pool, slices.Clone(p.Record.Leases)
 		}
-		k, _ := slices.BinarySearchFunc(p.Record.Leases, stuck.Lease.Holder, func(l concurrency.Lease, h concurrency.Holder) int { return compareHolders(l.Holder, h) })
-		p.Record.Leases[k].State, p.Record.Leases[k].Reason = concurrency.Quarantined, reasonStuck
+		lease := &p.Record.Leases[leaseAt(p.Record.Leases, stuck.Lease.Holder)]
+		lease.State, lease.Reason = concurrency.Quarantined, reasonStuck
 	}
 	slices.SortFunc(w.plan.Stuck, func(a, b Stuck) int {
 		return cmp.Or(strings.Compare(a.Resource, b.Resource), strings.Compare(a.Group, b.Group), strings.Compare(a.Run, b.Run), strings.Compare(a.Pool, b.Pool))

@@ -173,8 +173,8 @@ func (w *work) onlyByOperator(pool int32, orphans map[poolHolder]bool) []Conditi
 // operatorFor returns what an operator has to do before a holder gives its slot back, and whether
 // nobody else can make it do so: a command for an execution that holds, or the end of what is stuck.
 func (w *work) operatorFor(pool int32, h concurrency.Holder) (Condition, bool) {
-	if w.open(h) && holds(w.execution(w.holding.rule, h.Resource).Open) {
-		return Condition{Kind: OnOperator, Group: w.execution(w.holding.rule, h.Resource).Open.Group, Resource: h.Resource}, true
+	if x := w.openExecution(h); x != nil && holds(x) {
+		return Condition{Kind: OnOperator, Group: x.Group, Resource: h.Resource}, true
 	}
 	summary := &w.admission.Pools[pool]
 	_, stuck := slices.BinarySearchFunc(summary.Stuck, h, compareHolders)

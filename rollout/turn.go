@@ -74,7 +74,7 @@ func (w *work) offsets(own []int32, runs []bracket.PendingRun, into []pendingRun
 // resource, or nil.
 func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time.Time {
 	w, b := s.w, s.bracket
-	runs := b.runs[pending.from:pending.to]
+	runs := b.runsOn(pending)
 	merges := s.group.Rule.OverlapStrategy == bracket.Merge
 	brings := w.merged(b, s.group, open, runs)
 	due := s.group.ReadyAt
@@ -128,7 +128,7 @@ func (s *schedule) dueWithout(pending *pendingResource, open *bracket.Execution)
 	if len(w.set.progressions) == 0 {
 		return time.Time{}
 	}
-	runs := b.runs[pending.from:pending.to]
+	runs := b.runsOn(pending)
 	var ends []time.Time
 	for _, run := range runs {
 		if end := w.tooOldAt(run); !end.IsZero() {
