@@ -12,7 +12,7 @@ import (
 
 // admitting holds the candidates that ask for slots, and the answers.
 type admitting struct {
-	candidates pieces[candidate]
+	candidates chunks[candidate]
 	batch      []int32                         // indices of the candidates, in the order in which they ask for capacity; a rank is an index in it
 	behind     []behind                        // who does not ask, see onePerResource
 	vetoed     map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
@@ -20,22 +20,22 @@ type admitting struct {
 	oneByOne   bool                            // nobody is vetoed any more who is not admitted
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
-	requests  []concurrency.Candidate // per rank: as the candidate asked for its slots last
-	admission concurrency.Result      // what the pools said to these
-	counted   map[poolPlace]bool      // places that count in admission only because an override forces a start there, see lentPlaces
-	inUse     map[string][]Condition  // by family, if a verdict needs them: the pools that are active, see activePools
+	requests     []concurrency.Candidate // per rank: as the candidate asked for its slots last
+	admission    concurrency.Result      // what the pools said to these
+	forcedPlaces map[poolPlace]bool      // places that count in admission only because an override forces a start there, see lentPlaces
+	inUse        map[string][]Condition  // by family, if a verdict needs them: the pools that are active, see activePools
 }
 
 // granting holds what has to be known of the starts after the plan is made.
 type granting struct {
-	past        map[poolPlace]bool          // places beyond a limit that the plan gives because of an override
+	beyondLimit map[poolPlace]bool          // places beyond a limit that the plan gives because of an override
 	letPast     map[int32][]int32           // per start, as in wait.start: the pools past whose rules an override lets it
 	freeing     map[concurrency.Holder]bool // whose execution begins where another group has reserved places, which it then gives up, see onePerResource
 	groupVetoed bool                        // a group is vetoed that could begin after a part of the plan, see vetoFirst
-	awakened    map[int32]bool              // pools that are in use again once a start of the plan is carried out, see awaken
-	rated       map[int32]bool              // pools whose rates the starts of the plan use up, and for which others wait
-	shared      map[int32]bool              // pools with a rate that somebody needs who waits for another one
-	unrated     map[poolPlace]bool          // places in which an override lets a start begin beyond a rate
+	reactivated map[int32]bool              // pools that are in use again once a start of the plan is carried out, see noteReactivated
+	ratesUsed   map[int32]bool              // pools whose rates the starts of the plan use up, and for which others wait
+	ratesNeeded map[int32]bool              // pools with a rate that somebody needs who waits for another one
+	beyondRate  map[poolPlace]bool          // places in which an override lets a start begin beyond a rate
 }
 
 // admit asks for the slots of all candidates at once, and makes starts and waits of the answer.
@@ -54,7 +54,7 @@ func (w *work) admit() error {
 	w.wake(w.admission.Next)
 	w.starts()
 	w.refused()
-	slices.SortFunc(w.older, func(a, b olderWait) int { return cmp.Compare(a.target, b.target) })
+	slices.SortFunc(w.olderWaits, func(a, b olderWait) int { return cmp.Compare(a.target, b.target) })
 	w.pools()
 	return nil
 }
@@ -91,7 +91,7 @@ func (w *work) request() {
 			continue
 		}
 		c, start := w.candidates.at(int32(at)), len(slab)
-		slab = w.needsOf(slab, c)
+		slab = w.candidateNeeds(slab, c)
 		if w.vetoed[int32(at)] != nil {
 			slab = append(slab, int32(len(w.capacity.snapshot.Pools)))
 		}
@@ -105,18 +105,18 @@ func (w *work) request() {
 	}
 }
 
-// needsOf appends the pools in which a candidate needs a place. One lease covers a whole execution,
-// so its first start needs a place in every pool that one of its runs needs.
-func (w *work) needsOf(slab []int32, c *candidate) []int32 {
+// candidateNeeds appends the pools in which a candidate needs a place. One lease covers a whole
+// execution, so its first start needs a place in every pool that one of its runs needs.
+func (w *work) candidateNeeds(slab []int32, c *candidate) []int32 {
 	start, runs := len(slab), c.brings()
 	if runs == nil {
-		return w.needs(slab, start, c.target)
+		return w.targetNeeds(slab, start, c.target)
 	}
 	view := int32(none)
 	for _, run := range runs {
 		if w.view[run.target] != view { // targets of one resource with the same view need the same pools
 			view = w.view[run.target]
-			slab = w.needs(slab, start, run.target)
+			slab = w.targetNeeds(slab, start, run.target)
 		}
 	}
 	return slab
@@ -177,7 +177,7 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	}
 	pools := w.capacity.snapshot.Pools
 	before := slices.Clone(pools)
-	w.counted = map[poolPlace]bool{}
+	w.forcedPlaces = map[poolPlace]bool{}
 	down := w.downWithoutLease()
 	keyed := map[poolPlace]bool{} // places on which no key refuses a forced candidate
 	taken := map[int32][]string{} // by pool: the resources of the others, in the order of the batch
@@ -190,13 +190,13 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			}
 			c.forced = true
 			at := poolPlace{pool, w.requests[k].Resource}
-			if down[at] || w.counted[at] || leasedOn(pools[pool].Record.Leases, at.resource) {
+			if down[at] || w.forcedPlaces[at] || leasedOn(pools[pool].Record.Leases, at.resource) {
 				// Down already, for this group or another, or by itself: no limit refuses the
 				// candidate, and the key must not either.
 				keyed[at] = true
 				continue
 			}
-			w.counted[at] = true
+			w.forcedPlaces[at] = true
 			taken[pool] = append(taken[pool], at.resource)
 		}
 	}
@@ -270,14 +270,14 @@ func (w *work) starts() {
 		claims += len(list[k].Claims)
 	}
 	slab := make([]Claim, 0, claims)
-	w.goPast()
-	w.awaken()
+	w.noteBeyondLimit()
+	w.noteReactivated()
 	pools := w.capacity.snapshot.Pools
 	for k := range list {
 		from := len(slab)
 		for _, claim := range list[k].Claims {
 			own := Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds}
-			if w.counted[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
+			if w.forcedPlaces[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
 				own.PeriodSeconds = int32(pools[claim.Pool].Rate.PeriodSeconds)
 			}
 			slab = append(slab, own)
@@ -318,7 +318,7 @@ func (w *work) refused() {
 	}
 	for at, reason := range places {
 		if reason == concurrency.SlotRateFull {
-			put(&w.unrated, at, true)
+			put(&w.beyondRate, at, true)
 		}
 	}
 	w.queue, w.queuedIn = make([]queued, len(w.admission.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
@@ -333,7 +333,7 @@ func (w *work) refused() {
 		if rates { // else what was asked, which is far away in memory, is mostly not looked at
 			w.shareRates(&w.requests[refused.Candidate])
 		}
-		refusals, own := w.allOf(w.admission.Refusals[refused.Why], int32(k), &w.requests[refused.Candidate], places, unkeyed)
+		refusals, own := w.allRefusals(w.admission.Refusals[refused.Why], int32(k), &w.requests[refused.Candidate], places, unkeyed)
 		let := c.anyRun(w.mayBeOverridden) // past some pool, perhaps
 		alike := !let && !own
 		var blockers []Verdict
@@ -367,7 +367,7 @@ func (w *work) shareRates(c *concurrency.Candidate) {
 		if int(pool) == len(pools) || pools[pool].Rate.IsZero() { // the last one is that of the vetoed
 			continue
 		}
-		put(&w.shared, pool, true)
+		put(&w.ratesNeeded, pool, true)
 	}
 }
 
@@ -390,7 +390,7 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate)
 			w.wake(opens)
 		}
 		if v.Until = opens; !own.Rate.IsZero() {
-			put(&w.rated, refusal.Pool, true)
+			put(&w.ratesUsed, refusal.Pool, true)
 		}
 	case concurrency.SlotKeysFull:
 		if w.inUse == nil {

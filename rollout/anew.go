@@ -19,7 +19,7 @@ import (
 // was there. Without such a version, missed returns the target's own OutdatedAt.
 func (o *observedTargets) missed(i int32, own bracket.Target) time.Time {
 	t := &o.targets[i]
-	versions := o.late[o.viewed(i)]
+	versions := o.late[o.kindOfTarget(i)]
 	id := func(v lateVersion) string { return o.version(i, v.number).ID }
 	for len(versions) > 0 && slices.Contains(own.OutOfScope, id(versions[len(versions)-1])) {
 		versions = versions[:len(versions)-1]

@@ -48,7 +48,7 @@ func (w *work) chain(i, n int32) []RuleVerdict {
 	for _, rule := range w.set.customs {
 		rules = append(rules, RuleVerdict{Kind: kindCustom, Verdict: w.judged(rule, i, n)})
 	}
-	rules = append(rules, w.answers(w.freezes(nil, i, false))...)
+	rules = append(rules, w.answers(w.freezeBlockers(nil, i, false))...)
 	if t.busy {
 		rules = append(rules, RuleVerdict{Kind: kindTarget, Verdict: busy(t)})
 	}
@@ -139,7 +139,7 @@ func (w *work) dependencyRules(i, n int32) []RuleVerdict {
 // windowRules returns the answers of the deployment windows.
 func (w *work) windowRules(i, n int32) []RuleVerdict {
 	var rules []RuleVerdict
-	closed := w.closed(nil, i, n)
+	closed := w.windowBlockers(nil, i, n)
 	h := w.hoursOf(i, n)
 	for _, rule := range w.viewOf(i).windows {
 		own, _ := rule.answer(closed)
@@ -155,7 +155,7 @@ func (w *work) windowRules(i, n int32) []RuleVerdict {
 // floorRules returns the answers about the version that a target outside brackets has, or has
 // begun: whether another job of it may start, and what a rollback rule says of it.
 func (w *work) floorRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
-	if s := w.setbackOf(i, n); s != nil {
+	if s := w.wayBackOf(i, n); s != nil {
 		return w.answers(s.blockers(w, &w.targets[i])), ProspectWaits
 	}
 	return w.repeatRules(i, n, starts)
@@ -195,7 +195,7 @@ func keptRule(t *target, n int32) RuleVerdict {
 // backRules returns the answers about an older version that a target outside brackets goes back to.
 func (w *work) backRules(i, floor int32, version string, starts bool) ([]RuleVerdict, Prospect) {
 	var rules []RuleVerdict
-	if s := w.setbackOf(i, floor); s != nil {
+	if s := w.wayBackOf(i, floor); s != nil {
 		for _, own := range s.triggers {
 			rules = append(rules, RuleVerdict{Kind: KindRollback, Verdict: allowed(own.rule.id)})
 		}
@@ -297,9 +297,9 @@ func (w *work) waitingFor(i int32, version string) []Verdict {
 	if w.waitingVersion(i) == version {
 		return w.blockersOf(i, wait.blockers)
 	}
-	k, waits := slices.BinarySearchFunc(w.older, i, func(o olderWait, target int32) int { return cmp.Compare(o.target, target) })
-	if waits && w.older[k].version == w.number(i, version) {
-		return w.blockersOf(i, w.older[k].blockers)
+	k, waits := slices.BinarySearchFunc(w.olderWaits, i, func(o olderWait, target int32) int { return cmp.Compare(o.target, target) })
+	if waits && w.olderWaits[k].version == w.number(i, version) {
+		return w.blockersOf(i, w.olderWaits[k].blockers)
 	}
 	return nil
 }

@@ -56,10 +56,10 @@ func (w *work) chooseFor(i int32) {
 		newest = false
 	}
 	if floor == none {
-		w.kept(i)
+		w.countKept(i)
 		return
 	}
-	if w.setBack(i, floor) {
+	if w.goBack(i, floor) {
 		return
 	}
 	if blockers, needed := w.repeat(i, floor); len(blockers) > 0 {
@@ -67,12 +67,12 @@ func (w *work) chooseFor(i int32) {
 	} else if needed {
 		w.offer(i, floor, w.repeatDue(i, floor), 0)
 	} else {
-		w.kept(i)
+		w.countKept(i)
 	}
 }
 
-// kept counts a target that neither starts anything nor waits for anything.
-func (w *work) kept(i int32) {
+// countKept counts a target that neither starts anything nor waits for anything.
+func (w *work) countKept(i int32) {
 	if w.startsForFormer(i) || w.waits[i].blockers != 0 {
 		return // its newest version waits, or the execution of a rule that is gone has reported it
 	}
@@ -93,7 +93,7 @@ func (w *work) heldAlone(i int32) []Verdict {
 	if len(held) == 0 {
 		return nil
 	}
-	return w.freezes(held, i, false)
+	return w.freezeBlockers(held, i, false)
 }
 
 // unknownVersion holds a target whose current version the snapshot does not hold: nothing tells
@@ -108,7 +108,7 @@ func (w *work) unknownVersion(t *target) Verdict {
 // candidate asks every rule about a version newer than the floor. It returns all blockers, the due
 // time and the position. If the turn is known to be the only blocker, candidate returns it in its
 // compact form and not as a verdict, because most of a large rollout waits for nothing else.
-func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.Time, position int32) {
+func (w *work) candidate(i, n int32) (blockers []Verdict, turn compactTurn, due time.Time, position int32) {
 	t := &w.targets[i]
 	view := w.viewOf(i)
 	v := w.version(i, n)
@@ -117,10 +117,10 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	lets := w.mayBeOverridden(i, n)
 	if r := gate.onlyRollout; r != nil && !t.busy && !frozen && !lets {
 		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
-			return nil, w.turnLater(r, place), gate.base, place
+			return nil, w.derivedTurn(r, place), gate.base, place
 		}
 	}
-	blockers = w.refusals(gate, i, n)
+	blockers = w.gateBlockers(gate, i, n)
 	blockers = w.dependencies(blockers, i, nil, false)
 	blockers = w.versionDependencies(blockers, i, v, nil)
 	due = gate.base
@@ -129,7 +129,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 			blockers = w.appendVerdict(blockers, verdict)
 		}
 	}
-	blockers = w.closed(blockers, i, n)
+	blockers = w.windowBlockers(blockers, i, n)
 	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && !frozen && len(w.set.customs) == 0 && !lets {
 		r, h := w.rolloutOf(gate, 0, t), w.hoursOf(i, n)
 		place := w.positionIn(r, i)
@@ -137,7 +137,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 			if onlyTurnHolds(view, v) {
 				gate.onlyRollout = r
 			}
-			return nil, w.turnLater(r, place), due, place
+			return nil, w.derivedTurn(r, place), due, place
 		}
 		if at, err := r.due(place, h); err == nil {
 			if w.now.Before(at) {
@@ -155,12 +155,12 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn ahead, due time.T
 	}
 	blockers = w.custom(blockers, i, n)
 	if frozen {
-		blockers = w.freezes(blockers, i, false)
+		blockers = w.freezeBlockers(blockers, i, false)
 	}
 	if t.busy {
 		blockers = w.appendVerdict(blockers, busy(t))
 	}
-	return w.dropOverridden(blockers, i, n), ahead{}, due, position
+	return w.dropOverridden(blockers, i, n), compactTurn{}, due, position
 }
 
 // onlyTurnHolds reports whether no rule of a view can hold an idle target besides its gate and a
@@ -170,9 +170,9 @@ func onlyTurnHolds(view *view, v *Version) bool {
 	return !view.selective && len(view.dependencies) == 0 && len(v.Dependencies) == 0 && len(view.cooldowns) == 0 && view.hours == nil
 }
 
-// refusals returns the blockers of a gate and, between them, those of the version selectors that
-// look at the resource of target i.
-func (w *work) refusals(g *gate, i, n int32) []Verdict {
+// gateBlockers returns the blockers of a gate and, between them, those of the version selectors
+// that look at the resource of target i.
+func (w *work) gateBlockers(g *gate, i, n int32) []Verdict {
 	if len(g.perResource) == 0 {
 		return g.blockers
 	}

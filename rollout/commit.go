@@ -208,16 +208,16 @@ func (p *Plan) afterClaims(start *Start, next *wakeup, begin map[int32]map[strin
 			continue
 		}
 		next.wake(p.Now.Add(p.work.capacity.snapshot.Pools[pool].StuckAfter))
-		if claim.PeriodSeconds > 0 && p.work.rated[pool] {
+		if claim.PeriodSeconds > 0 && p.work.ratesUsed[pool] {
 			next.wake(p.Now.Add(time.Duration(claim.PeriodSeconds) * time.Second))
 		}
-		if claim.PeriodSeconds > 0 && p.work.shared[pool] {
+		if claim.PeriodSeconds > 0 && p.work.ratesNeeded[pool] {
 			if begin[pool] == nil {
 				begin[pool] = map[string]bool{}
 			}
 			begin[pool][start.Resource] = true
 		}
-		if at := (poolPlace{pool, start.Resource}); p.work.past[at] || p.work.unrated[at] || p.work.awakened[pool] {
+		if at := (poolPlace{pool, start.Resource}); p.work.beyondLimit[at] || p.work.beyondRate[at] || p.work.reactivated[pool] {
 			next.wake(p.Now.Add(1)) // nobody is let in beside a lease beyond the limit until its job is seen
 		}
 	}

@@ -215,7 +215,7 @@ func (w *work) ordersIn(rule *compiledRule, i int32, b *bracketWork, runs []pend
 		}
 		own := w.boundWith(k, n)
 		ok, err := rule.dependsOn.Match(&own)
-		if _, missing := missingKey(err); ok || err != nil && !missing { // one on which it fails counts as named, see need
+		if _, missing := missingKey(err); ok || err != nil && !missing { // one on which it fails counts as named, see edgeTo
 			return true
 		}
 	}

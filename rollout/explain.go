@@ -123,7 +123,7 @@ func (w *work) versionsAlone(i int32, held bool) (list []VersionExplanation) {
 	t := &w.targets[i]
 	floor, chosen := t.floor(), false
 	back := int32(none) // what a rollback has taken the target back to
-	if s := w.setbackOf(i, floor); s != nil {
+	if s := w.wayBackOf(i, floor); s != nil {
 		back = s.keeps(t, floor)
 	}
 	for n := int32(len(w.versions[t.deployment].list)) - 1; n >= 0; n-- {

@@ -20,11 +20,11 @@ import (
 // reasonOverridden is why a lease was given beyond the limit.
 const reasonOverridden = "overridden"
 
-// goPast notes the places that the plan gives only because of an override, and that were not in
-// use: beyond a limit, or in a pool that has a key for no other reason. A lease that is marked or
-// was never confirmed may hold such a place all the same, or a job that may be over may count
-// there.
-func (w *work) goPast() {
+// noteBeyondLimit notes the places that the plan gives only because of an override, and that were
+// not in use: beyond a limit, or in a pool that has a key for no other reason. A lease that is
+// marked or was never confirmed may hold such a place all the same, or a job that may be over may
+// count there.
+func (w *work) noteBeyondLimit() {
 	if len(w.overrides) == 0 {
 		return
 	}
@@ -57,7 +57,7 @@ func (w *work) goPast() {
 				inUse[claim.Pool] = used
 			}
 			if at := (poolPlace{claim.Pool, w.resourceOf(c)}); !used[at] {
-				put(&w.past, at, true)
+				put(&w.beyondLimit, at, true)
 			}
 		}
 	}
@@ -77,13 +77,13 @@ func (w *work) marked() map[poolHolder]bool {
 
 // mark marks the leases of forced starts in the places that the plan noted.
 func (c *claiming) mark() {
-	if len(c.work.past) == 0 {
+	if len(c.work.beyondLimit) == 0 {
 		return
 	}
 	for n, start := range c.starts {
 		for _, claim := range c.admitted[n].Claims {
 			pool := c.work.capacity.keys[c.records[claim.Pool].Key]
-			if start.Reason == ReasonOverridden && c.work.past[poolPlace{pool, start.Resource}] {
+			if start.Reason == ReasonOverridden && c.work.beyondLimit[poolPlace{pool, start.Resource}] {
 				c.lease(claim.Pool, start.holder()).Reason = reasonOverridden
 			}
 		}
@@ -96,7 +96,7 @@ func (c *claiming) mark() {
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	rates := w.lentRates()
-	for at := range w.counted {
+	for at := range w.forcedPlaces {
 		switch pool := &w.admission.Pools[at.pool]; {
 		case pool.Active > pool.Max:
 			places[at] = noRoom(pool)
@@ -117,7 +117,7 @@ type lentRate struct {
 // lentRates returns what the rates of the pools with such places say.
 func (w *work) lentRates() map[int32]lentRate {
 	forced := map[int32]int{} // how many there are
-	for at := range w.counted {
+	for at := range w.forcedPlaces {
 		forced[at.pool]++
 	}
 	if len(forced) == 0 {

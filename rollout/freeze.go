@@ -207,10 +207,10 @@ func (w *work) anyIn(environment, deployment string) bool {
 	return false
 }
 
-// freezes appends what the active freezes say to target i, unless the blockers hold it: what several
-// members of a bracket wait for is listed once for their resource. begun says that the target would
-// only finish what it has begun.
-func (w *work) freezes(blockers []Verdict, i int32, begun bool) []Verdict {
+// freezeBlockers appends what the active freezes say to target i, unless the blockers hold it: what
+// several members of a bracket wait for is listed once for their resource. begun says that the
+// target would only finish what it has begun.
+func (w *work) freezeBlockers(blockers []Verdict, i int32, begun bool) []Verdict {
 	pair, said := w.frozenBroadly(i), newListedFreezes(blockers)
 	add := func(z *activeFreeze) {
 		if (!begun || !z.FinishBegun) && !said.has(z) {

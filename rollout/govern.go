@@ -305,10 +305,10 @@ func (v *view) has(rule *compiledRule) bool {
 	return there
 }
 
-// few returns the targets that a rule governs, in order, if they are at most an eighth of n. There
-// may be as many policies as targets, each for few of them, and to go over all targets for each
-// policy would cost the product.
-func (w *work) few(rule *compiledRule, n int) (list []int32, are bool) {
+// governedIfFew returns the targets that a rule governs, in order, if they are at most an eighth of
+// n. There may be as many policies as targets, each for few of them, and to go over all targets for
+// each policy would cost the product.
+func (w *work) governedIfFew(rule *compiledRule, n int) (list []int32, are bool) {
 	views := w.views.with[rule.policy.number]
 	if n < 8 || len(views) > n/8 {
 		return nil, false

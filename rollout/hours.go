@@ -183,8 +183,8 @@ type overriddenHours struct {
 	since string
 }
 
-// closed appends why the windows do not let version n start on target i now.
-func (w *work) closed(blockers []Verdict, i, n int32) []Verdict {
+// windowBlockers appends why the windows do not let version n start on target i now.
+func (w *work) windowBlockers(blockers []Verdict, i, n int32) []Verdict {
 	if h := w.hoursOf(i, n); h != nil {
 		for _, verdict := range w.hoursNow(h).blockers {
 			blockers = w.appendVerdict(blockers, verdict)

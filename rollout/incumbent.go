@@ -43,7 +43,7 @@ func (w *work) holdExecuting() []opened {
 	w.eachOpen(w.plan.State.Executions, "", func(o opened) {
 		needs = needs[:0]
 		for i := o.from; i < o.to; i++ {
-			more := w.needs(needs, 0, i)
+			more := w.targetNeeds(needs, 0, i)
 			if len(more) == len(needs) {
 				continue // mostly: the members on one resource need the same pools
 			}
@@ -92,7 +92,7 @@ func (w *work) holdActive(executing []opened) {
 			!slices.ContainsFunc(t.Jobs, func(job Job) bool { return !job.Status.Terminal() && !executes(job) }) {
 			continue
 		}
-		if needs = w.needs(needs[:0], 0, int32(i)); len(needs) > 0 {
+		if needs = w.targetNeeds(needs[:0], 0, int32(i)); len(needs) > 0 {
 			for _, at := range w.hold(concurrency.Holder{Resource: t.Resource, Group: w.groupOf(t)}, needs) {
 				w.capacity.observed[at.pool] = append(w.capacity.observed[at.pool], at.resource)
 			}
@@ -131,7 +131,7 @@ func (w *work) carry(lease concurrency.Lease) {
 	var needs []int32
 	switch i, outside := w.single(lease.Holder); {
 	case i != none:
-		needs = w.needs(nil, 0, i)
+		needs = w.targetNeeds(nil, 0, i)
 	case !outside && lease.State == concurrency.Quarantined:
 		_, environment, _, _ := bracket.ParseGroupID(lease.Group)
 		r, known := w.resource(lease.Resource)
@@ -142,7 +142,7 @@ func (w *work) carry(lease concurrency.Lease) {
 		from, to := w.siblingsIn(e, r)
 		for i := from; i < to; i++ {
 			if w.members[i] {
-				needs = w.needs(needs, 0, i)
+				needs = w.targetNeeds(needs, 0, i)
 			}
 		}
 	}

@@ -228,7 +228,7 @@ func indexOf[T any](list []T, id string, idOf func(*T) string) (int32, bool) {
 func (x *index) observe(t *target) {
 	versions := &x.versions[t.deployment]
 	if len(t.Jobs) > 0 {
-		x.order(t)
+		x.orderJobs(t)
 	}
 	t.current = versions.number(t.Target.Current)
 	if t.Target.Current == "" {
@@ -254,9 +254,9 @@ func (x *index) observe(t *target) {
 	t.outdated, t.placed = !instant.Unset(t.OutdatedAt), t.Priority != 0 || !instant.Unset(t.JoinedAt)
 }
 
-// order notes the order of the jobs of a target, and copies those that are in none, or in the wrong
-// one.
-func (x *index) order(t *target) {
+// orderJobs notes the order of the jobs of a target, and copies those that are in none, or in the
+// wrong one.
+func (x *index) orderJobs(t *target) {
 	t.listed = listingOf(t.Jobs)
 	if t.listed == newestFirst || t.listed == oldestFirst && !x.ordered {
 		return

@@ -143,17 +143,18 @@ func (w *work) unusedKeys() func(pool int32) bool {
 	}
 }
 
-// awaken notes the pools without a key that a start brings back into use, under a lease that had one.
-func (w *work) awaken() {
+// noteReactivated notes the pools without a key that a start brings back into use, under a lease
+// that had one.
+func (w *work) noteReactivated() {
 	unused := w.unusedKeys()
 	if unused == nil {
 		return
 	}
-	w.awakened = map[int32]bool{}
+	w.reactivated = map[int32]bool{}
 	for _, admitted := range w.admission.Admitted {
 		for _, claim := range admitted.Claims {
 			if unused(claim.Pool) {
-				w.awakened[claim.Pool] = true
+				w.reactivated[claim.Pool] = true
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func (w *work) scopeChanges(b *bracketWork, instants []time.Time) (changes []sco
 	for _, kind := range b.kinds.list {
 		for number := range w.versions[kind.deployment].list {
 			if g := w.gateAt(kind.first, int32(number)); len(g.blockers) == 0 {
-				eligible, _ := w.eligible(b, kind.viewed, kind.first, g)
+				eligible, _ := w.eligible(b, kind.targetKind, kind.first, g)
 				add(eligible, kind.deployment, int32(number))
 			}
 		}

@@ -199,8 +199,8 @@ func leasedOn(leases []concurrency.Lease, resource string) bool {
 	return found
 }
 
-// openExecution returns the open execution of a bracket that a holder is, also one in an environment
-// that the snapshot does not hold; nil if it is none.
+// openExecution returns the open execution of a bracket that a holder is, also one in an
+// environment that the snapshot does not hold; nil if it is none.
 func (w *work) openExecution(h concurrency.Holder) *bracket.Execution {
 	if w.lastGroup.id != h.Group { // leases mostly are of the same group as the one before
 		rule, _, _, _ := bracket.ParseGroupID(h.Group) // the group of a target outside brackets yields a rule without such groups
@@ -335,7 +335,7 @@ func (w *work) finished(i int32) bool {
 	if t := &w.targets[i]; t.current == missing { // it waits until that version is listed; which job is repeated then is not known
 		return t.history().at(0).Status == JobSuccessful // floor was started, so there is one
 	}
-	if s := w.setbackOf(i, floor); s != nil {
+	if s := w.wayBackOf(i, floor); s != nil {
 		return s.done || s.stuck || s.to < 0
 	}
 	blockers, needed := w.repeat(i, floor)

@@ -53,7 +53,7 @@ func (l *lint) reportAcrossRoles(b *lintBracket, against *bracket.RoleError, whe
 	rule, field := b.rule, "memberRoles"
 	for _, r := range b.rule.policy.dependencies {
 		own := l.w.boundIn(b.environment, from)
-		if need, _ := l.w.need(r, b.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
+		if need, _ := l.w.edgeTo(r, b.bracketWork, to, l.until); need != nil && (r.appliesTo == nil || ask(r.appliesTo, &own) != no) {
 			rule, field = r, "dependsOn"
 			break
 		}

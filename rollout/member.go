@@ -178,7 +178,7 @@ func (w *work) edgesOf(b *bracketWork, by time.Time) []bracket.Member {
 			if _, member := slices.BinarySearch(b.deployments, d); !member {
 				continue
 			}
-			if need, failed := w.need(rule, b, d, by); need != nil || failed {
+			if need, failed := w.edgeTo(rule, b, d, by); need != nil || failed {
 				namedBy[k] = append(namedBy[k], named{d, need})
 			}
 		}
@@ -209,12 +209,12 @@ func (w *work) edgesOf(b *bracketWork, by time.Time) []bracket.Member {
 	return members
 }
 
-// need returns the edge to member d: nil if the rule does not name the member, without versions if
-// it names the member whatever its version. An expression that also reads the resource counts as
+// edgeTo returns the edge to member d: nil if the rule does not name the member, without versions
+// if it names the member whatever its version. An expression that also reads the resource counts as
 // naming the member on every resource, and one that fails on a version counts as naming that
 // version: an edge too many does less harm than one too few. failed is true if the expression gives
 // no answer at all.
-func (w *work) need(rule *compiledRule, b *bracketWork, d int32, by time.Time) (_ *bracket.ConditionalNeed, failed bool) {
+func (w *work) edgeTo(rule *compiledRule, b *bracketWork, d int32, by time.Time) (_ *bracket.ConditionalNeed, failed bool) {
 	need := &bracket.ConditionalNeed{Deployment: w.deployments[d].ID}
 	at := w.boundIn(b.environment, d)
 	switch ok, err := rule.dependsOn.Match(&at); {

@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// viewed is what decides which versions a target may have, apart from expressions that read its
+// targetKind is what decides which versions a target may have, apart from expressions that read its
 // resource.
-type viewed struct{ deployment, view, only int32 } // only: the resource if an override names it
+type targetKind struct{ deployment, view, only int32 } // only: the resource if an override names it
 
-func (w *work) viewed(i int32) viewed {
+func (w *work) kindOfTarget(i int32) targetKind {
 	t := &w.targets[i]
-	return viewed{t.deployment, w.view[i], w.namedByOverride(t)}
+	return targetKind{t.deployment, w.view[i], w.namedByOverride(t)}
 }
 
 // kinds are the kinds of targets that a bracket has.
@@ -19,27 +19,27 @@ type kinds struct {
 	list []memberKind // by deployment
 	left []int32      // deployments with former targets only, ascending
 
-	targets map[viewed][]int32 // former ones included; nil: not asked for yet
+	targets map[targetKind][]int32 // former ones included; nil: not asked for yet
 }
 
 type memberKind struct {
-	viewed
+	targetKind
 	first  int32 // its first target
 	oldest int32 // number of the oldest version that a target of it runs; less than all numbers if one runs none, or one that is not known
 }
 
 func (w *work) kindsOf(b *bracketWork) kinds {
 	var all kinds
-	known := map[viewed]int32{}        // → index in all.list
+	known := map[targetKind]int32{}    // → index in all.list
 	last := tableOf(w, b, int32(none)) // index of the kind seen last, by deployment; neighbours are mostly of one kind
 	for _, i := range b.targets {
 		if len(b.former) > 0 && b.former[i] { // a former target gets nothing new, so its gates do not matter
 			continue
 		}
-		t, own := &w.targets[i], w.viewed(i)
+		t, own := &w.targets[i], w.kindOfTarget(i)
 		before := last.at(t.deployment)
 		k := *before
-		if k == none || all.list[k].viewed != own {
+		if k == none || all.list[k].targetKind != own {
 			var met bool
 			if k, met = known[own]; !met {
 				k = int32(len(all.list))
@@ -62,11 +62,11 @@ func (w *work) kindsOf(b *bracketWork) kinds {
 }
 
 // targetsOf lists the targets of a kind. There may be as many kinds as targets.
-func (w *work) targetsOf(b *bracketWork, kind viewed) []int32 {
+func (w *work) targetsOf(b *bracketWork, kind targetKind) []int32 {
 	if b.kinds.targets == nil {
-		b.kinds.targets = map[viewed][]int32{}
+		b.kinds.targets = map[targetKind][]int32{}
 		for _, i := range b.targets {
-			own := w.viewed(i)
+			own := w.kindOfTarget(i)
 			b.kinds.targets[own] = append(b.kinds.targets[own], i)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // and the targets, as they were at an instant that is now or before it.
 func (w *work) observed(b *bracketWork, at time.Time) ([]bracket.Version, *observedTargets) {
 	o := &observedTargets{
-		work: w, bracket: b, asOf: at, excluded: map[viewed][]string{}, late: map[viewed][]lateVersion{},
+		work: w, bracket: b, asOf: at, excluded: map[targetKind][]string{}, late: map[targetKind][]lateVersion{},
 		latest: b.latest(), executions: b.state.Executions,
 	}
 	var versions []bracket.Version
@@ -36,7 +36,7 @@ func (w *work) observed(b *bracketWork, at time.Time) ([]bracket.Version, *obser
 type openings struct {
 	open     []memberKind
 	instants []time.Time // since when each of the open kinds may have it
-	shut     []viewed
+	shut     []targetKind
 }
 
 // observe returns a version of a deployment that has some kinds of targets. The gates differ from
@@ -82,12 +82,12 @@ func (o *observedTargets) divide(same []memberKind, number int32, into *openings
 	for _, kind := range same {
 		g := o.gateAt(kind.first, number)
 		if len(g.blockers) > 0 {
-			into.shut = append(into.shut, kind.viewed)
+			into.shut = append(into.shut, kind.targetKind)
 			continue
 		}
-		eligible, anew := o.eligible(o.bracket, kind.viewed, kind.first, g)
+		eligible, anew := o.eligible(o.bracket, kind.targetKind, kind.first, g)
 		if eligible.After(o.asOf) {
-			into.shut = append(into.shut, kind.viewed)
+			into.shut = append(into.shut, kind.targetKind)
 			continue
 		}
 		into.open, into.instants = append(into.open, kind), append(into.instants, eligible)
@@ -95,9 +95,9 @@ func (o *observedTargets) divide(same []memberKind, number int32, into *openings
 			anew = eligible // the last override had yet to begin
 		}
 		if o.latest != nil && anew.After(o.latest.ReadyAt) && o.bracket.locked(v) {
-			o.late[kind.viewed] = append(o.late[kind.viewed], lateVersion{number, anew})
-		} else if len(o.late[kind.viewed]) > 0 {
-			o.late[kind.viewed] = append(o.late[kind.viewed], lateVersion{number: number})
+			o.late[kind.targetKind] = append(o.late[kind.targetKind], lateVersion{number, anew})
+		} else if len(o.late[kind.targetKind]) > 0 {
+			o.late[kind.targetKind] = append(o.late[kind.targetKind], lateVersion{number: number})
 		}
 	}
 }
@@ -106,14 +106,14 @@ func (o *observedTargets) divide(same []memberKind, number int32, into *openings
 // target runs an older version than one that it may have. There may be as many kinds as targets, so
 // it does not look for the targets of each.
 func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []int) {
-	var asked map[viewed]int // kinds whose targets have to be asked one by one
+	var asked map[targetKind]int // kinds whose targets have to be asked one by one
 	for k, kind := range list {
 		switch {
 		case kind.oldest >= number:
 		case !w.scoped[kind.deployment] && len(w.gateOf(kind.first, number).perResource) == 0:
 			lack = append(lack, k)
 		default:
-			put(&asked, kind.viewed, k)
+			put(&asked, kind.targetKind, k)
 		}
 	}
 	if len(asked) == 0 {
@@ -124,12 +124,12 @@ func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []
 		if t.deployment != list[0].deployment || t.current >= number || b.former[i] {
 			continue
 		}
-		k, open := asked[w.viewed(i)]
+		k, open := asked[w.kindOfTarget(i)]
 		if !open || !w.inScope(i, number) || slices.ContainsFunc(w.gateOf(i, number).perResource, func(rule *compiledRule) bool { return !w.selects(rule, i, number) }) {
 			continue
 		}
 		lack = append(lack, k)
-		delete(asked, list[k].viewed)
+		delete(asked, list[k].targetKind)
 	}
 	return lack
 }
@@ -138,7 +138,7 @@ func (w *work) lacking(b *bracketWork, list []memberKind, number int32) (lack []
 // a kind; i is the first of the kind. A selector that reads the resource is asked for each target.
 // If it lets none of them have the version, it opened by the override that lets them past it. anew
 // is the same by the last override of each rule, see gate.
-func (w *work) eligible(b *bracketWork, kind viewed, i int32, g *gate) (at, anew time.Time) {
+func (w *work) eligible(b *bracketWork, kind targetKind, i int32, g *gate) (at, anew time.Time) {
 	at, anew = g.eligible, g.anew
 	for _, rule := range g.perResource {
 		ends := w.overridesAt(rule.id, i, g.number)
@@ -179,15 +179,15 @@ type observedTargets struct {
 	*work
 	bracket  *bracketWork
 	asOf     time.Time
-	excluded map[viewed][]string
+	excluded map[targetKind][]string
 	widened  []time.Time // when versions that some targets might have already came into scope for others that lack them, in no order
 
-	late       map[viewed][]lateVersion // ascending
-	latest     *bracket.Group
-	executions []*bracket.ExecutionRecord // as they were read
-	unseen     []bracket.Target           // behind the others
-	outside    map[outside][]string       // see outOfScope
-	dated      bool                       // missed or joined found a target that needs a run
+	late            map[targetKind][]lateVersion // ascending
+	latest          *bracket.Group
+	executions      []*bracket.ExecutionRecord // as they were read
+	unseen          []bracket.Target           // behind the others
+	outOfScopeLists map[outOfScopeKey][]string // see outOfScope
+	dated           bool                       // missed or joined found a target that needs a run
 }
 
 func (o *observedTargets) Len() int { return len(o.bracket.targets) + len(o.unseen) }
@@ -203,7 +203,7 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 		own.OutdatedAt = t.OutdatedAt
 	}
 	if len(o.excluded) > 0 {
-		own.OutOfScope = o.excluded[o.viewed(i)]
+		own.OutOfScope = o.excluded[o.kindOfTarget(i)]
 	}
 	if len(b.former) > 0 && b.former[i] { // an empty map costs a call for each target
 		own.OutOfScope, own.OutdatedAt = o.allVersions(t.deployment), time.Time{}
@@ -224,10 +224,10 @@ func (o *observedTargets) At(k int) (own bracket.Target) {
 	return own
 }
 
-// outside says which versions are not for a target: those that are not for any target of its kind,
-// and bits of numbers.
-type outside struct {
-	viewed
+// outOfScopeKey says which versions are not for a target: those that are not for any target of its
+// kind, and bits of numbers.
+type outOfScopeKey struct {
+	targetKind
 	out string
 }
 
@@ -256,8 +256,8 @@ func (o *observedTargets) outOfScope(list []string, i int32) []string {
 	if n == 0 {
 		return list
 	}
-	key := outside{o.viewed(i), string(bits)}
-	own, known := o.outside[key]
+	key := outOfScopeKey{o.kindOfTarget(i), string(bits)}
+	own, known := o.outOfScopeLists[key]
 	if !known {
 		own = append(make([]string, 0, len(list)+n), list...)
 		for v := int32(len(versions)) - 1; v >= 0; v-- {
@@ -265,7 +265,7 @@ func (o *observedTargets) outOfScope(list []string, i int32) []string {
 				own = append(own, versions[v].ID)
 			}
 		}
-		put(&o.outside, key, own)
+		put(&o.outOfScopeLists, key, own)
 	}
 	return own
 }

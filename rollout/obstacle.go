@@ -53,7 +53,7 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 			blockers = w.custom(blockers, i, version)
 		}
 	}
-	blockers = w.freezes(blockers, i, begun)
+	blockers = w.freezeBlockers(blockers, i, begun)
 	if b.atOtherWork(t, begun) {
 		blockers = w.appendVerdict(blockers, busy(t))
 	}

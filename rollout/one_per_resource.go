@@ -53,7 +53,7 @@ type ruleOn struct {
 	resource int32
 }
 
-// wouldBegin returns the group whose execution would begin with the candidate that has a rank, and
+// wouldBegin returns the group whose execution would begin with the candidate of a rank, and
 // where; nil if it would begin none.
 func (w *work) wouldBegin(rank int32) (at ruleOn, own *pendingResource) {
 	if m := w.candidates.at(w.batch[rank]).member; m != nil && m.pending != nil {

@@ -56,7 +56,7 @@ func (o outOfReach) unless(population, required int) string {
 func (w *work) runsAgain(i, n int32) bool {
 	t := &w.targets[i]
 	keeps := t.floor()
-	if s := w.setbackOf(i, keeps); s != nil {
+	if s := w.wayBackOf(i, keeps); s != nil {
 		if !s.done && !s.stuck {
 			return s.to == n
 		}
@@ -93,7 +93,8 @@ func (w *work) mayGoBack(i, n int32) bool {
 	if t.history().index(good) >= 0 {
 		return true
 	}
-	// A host that prunes its jobs says what is current, see setbackOf; a success that is listed is no good.
+	// A host that prunes its jobs says what is current, see wayBackOf; a success that is listed is
+	// no good.
 	return t.current == n && t.history().index(func(job *Job) bool { return job.Version == id && job.Status == JobSuccessful }) < 0
 }
 
@@ -116,7 +117,7 @@ func (w *work) failedForGood(i, n int32) bool {
 		return false
 	case w.members[i]:
 		return w.failedAsMember(i, n)
-	case w.setbackOf(i, n) != nil:
+	case w.wayBackOf(i, n) != nil:
 		return true
 	}
 	return !t.busy && (t.current != n || t.latest(w.version(i, n).ID).len() > 0) && !w.runsAgain(i, n)

@@ -234,9 +234,9 @@ func (l *overrideList) index() {
 	}
 }
 
-// overridesFor returns the ends of all active overrides of a rule for a version on a target. An empty
-// rule, that of a verdict which no rule gives, has no override. An empty resource asks for overrides
-// that hold for all resources.
+// overridesFor returns the ends of all active overrides of a rule for a version on a target. An
+// empty rule, that of a verdict which no rule gives, has no override. An empty resource asks for
+// overrides that hold for all resources.
 func (w *work) overridesFor(rule string, v *Version, environment, resource string) overrideEnds {
 	if len(w.overrides) == 0 {
 		return overrideEnds{}

@@ -311,8 +311,9 @@ func (c *capacity) validateForeign() error {
 	return f.few()
 }
 
-// needs appends the pools in which target i needs a place. Those of this target begin at start.
-func (w *work) needs(slab []int32, start int, i int32) []int32 {
+// targetNeeds appends the pools in which target i needs a place. Those of this target begin at
+// start.
+func (w *work) targetNeeds(slab []int32, start int, i int32) []int32 {
 	own := w.capacity.of(w.targets[i].resource)
 	for _, rule := range w.viewOf(i).concurrency { // which have ascending numbers, too
 		for len(own) > 0 && own[0].rule < rule.number {

@@ -17,7 +17,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	if !w.needsJob(i, floor, own) {
 		return nil, false
 	}
-	blockers, tried := w.closed(nil, i, floor), w.tried(i, floor, own)
+	blockers, tried := w.windowBlockers(nil, i, floor), w.tried(i, floor, own)
 	for _, rule := range w.retriesOf(i) {
 		a := w.afterUnder(rule, i, floor, tried, rule.failures(tried))
 		if a.reason == "" {
@@ -33,7 +33,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	}
 	if w.frozenAt(i) {
 		begun := !w.done(i, floor, own) || tried.len() > 0 // an attempt has failed
-		blockers = w.freezes(blockers, i, begun)
+		blockers = w.freezeBlockers(blockers, i, begun)
 	}
 	if t.busy {
 		blockers = w.appendVerdict(blockers, busy(t))

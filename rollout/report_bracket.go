@@ -111,7 +111,7 @@ func (w *work) reportUndispatched(b *bracketWork, reported reportedTargets) {
 			continue // the target is gone, so nothing can run the job
 		}
 		reported.add(i)
-		blockers := w.freezes(nil, i, true)
+		blockers := w.freezeBlockers(nil, i, true)
 		if t := &w.targets[i]; t.busy {
 			blockers = w.appendVerdict(blockers, busy(t))
 		}

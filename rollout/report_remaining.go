@@ -14,7 +14,7 @@ func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
 		}
 		if b.rule == nil {
 			if !b.former[i] {
-				w.kept(i)
+				w.countKept(i)
 			}
 			continue
 		}
@@ -27,7 +27,7 @@ func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
 		if blockers != 0 {
 			w.waitFor(i, n, blockers)
 		} else {
-			w.kept(i)
+			w.countKept(i)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (w *work) memberBlockers(b *bracketWork, i, n int32) []Verdict {
 	if verdict.Reason.Status() == bracket.Allowed && !unasked {
 		return nil
 	}
-	blockers := w.refusals(w.gateAt(i, n), i, n)
+	blockers := w.gateBlockers(w.gateAt(i, n), i, n)
 	if !unasked {
 		blockers = w.appendVerdict(blockers, w.evaluated(b, t, verdict))
 	}
@@ -127,5 +127,5 @@ func (w *work) memberBlockers(b *bracketWork, i, n int32) []Verdict {
 	if t.current == missing {
 		blockers = w.appendVerdict(blockers, w.unknownVersion(t))
 	}
-	return w.freezes(blockers, i, false)
+	return w.freezeBlockers(blockers, i, false)
 }

@@ -90,8 +90,8 @@ func (r *Rollback) triggeredBy(job *Job) bool {
 // ofVersions reports whether the rule takes back versions, and not only single targets.
 func (r *Rollback) ofVersions() bool { return len(r.OnVersionStatuses) > 0 || r.OnFailureBudget }
 
-// setback is what the rollback rules say about the version that a target has or has begun.
-type setback struct {
+// wayBack is what the rollback rules say about the version that a target has or has begun.
+type wayBack struct {
 	triggers []trigger // of the rules that are triggered
 	last     *Job      // the newest of the version; nil if none is listed
 	to       int32     // number of the version to go back to; none if nothing succeeded before
@@ -107,9 +107,9 @@ type trigger struct {
 	on   []Condition // what can change it; nil: an operator or another version
 }
 
-// setbackOf judges version n on target i, and its newest job there. n is the floor of the target: no
-// job is of a newer version. It returns nil if no rule is triggered.
-func (w *work) setbackOf(i, n int32) *setback {
+// wayBackOf judges version n on target i, and its newest job there. n is the floor of the target:
+// no job is of a newer version. It returns nil if no rule is triggered.
+func (w *work) wayBackOf(i, n int32) *wayBack {
 	rules := w.viewOf(i).rollbacks
 	if len(rules) == 0 || n < 0 {
 		return nil
@@ -134,7 +134,7 @@ func (w *work) setbackOf(i, n int32) *setback {
 	if len(triggers) == 0 {
 		return nil
 	}
-	s := &setback{triggers: triggers, last: newest, to: none}
+	s := &wayBack{triggers: triggers, last: newest, to: none}
 	switch {
 	case last < 0:
 	case revert >= 0:
@@ -142,13 +142,14 @@ func (w *work) setbackOf(i, n int32) *setback {
 		s.to, s.active, s.done = versions.number(job.Version), !job.Status.Terminal(), job.Status == JobSuccessful
 		s.stuck = !s.active && !s.done
 	default:
-		s.to = w.before(i, n, last)
+		s.to = w.versionBefore(i, n, last)
 	}
 	return s
 }
 
-// before returns the version that target i goes back to from version n, whose newest job is last.
-func (w *work) before(i, n int32, last int) int32 {
+// versionBefore returns the version that target i goes back to from version n, whose newest job is
+// last.
+func (w *work) versionBefore(i, n int32, last int) int32 {
 	t := &w.targets[i]
 	rules, versions, jobs := w.viewOf(i).rollbacks, &w.versions[t.deployment], t.history()
 	recalled := func(n int32) bool {
@@ -225,7 +226,7 @@ func (w *work) recalled(rule *compiledRule, i, n int32) trigger {
 
 // keeps returns the number of the version that the target keeps, or is on its way back to; none if
 // the way back has not begun, or has failed.
-func (s *setback) keeps(t *target, floor int32) int32 {
+func (s *wayBack) keeps(t *target, floor int32) int32 {
 	switch {
 	case s.active:
 		return s.to
@@ -239,7 +240,7 @@ func (s *setback) keeps(t *target, floor int32) int32 {
 
 // blockers returns all that stands in the way of the version that went wrong: the rules, and a job
 // that is in progress. An operator who lets the version past the rules would wait for that job.
-func (s *setback) blockers(w *work, t *target) []Verdict {
+func (s *wayBack) blockers(w *work, t *target) []Verdict {
 	reason := ReasonRollbackTriggered
 	if s.stuck {
 		reason = ReasonRollbackFailed
@@ -261,10 +262,10 @@ func (s *setback) blockers(w *work, t *target) []Verdict {
 	return all
 }
 
-// setBack handles a target whose version went wrong. It returns true for such a target: nothing
+// goBack handles a target whose version went wrong. It returns true for such a target: nothing
 // else is asked about it.
-func (w *work) setBack(i, floor int32) (settled bool) {
-	s := w.setbackOf(i, floor)
+func (w *work) goBack(i, floor int32) (settled bool) {
+	s := w.wayBackOf(i, floor)
 	if s == nil {
 		return false
 	}
@@ -272,7 +273,7 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 	versions := w.versions[t.deployment].list
 	switch {
 	case s.active:
-		w.kept(i)
+		w.countKept(i)
 	case s.done:
 		kept := s.keeps(t, floor)
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
@@ -284,7 +285,7 @@ func (w *work) setBack(i, floor int32) (settled bool) {
 	case s.stuck, s.to < 0, t.busy:
 		w.wait(i, versions[floor].ID, s.blockers(w, t))
 	default:
-		if frozen := w.freezes(nil, i, true); len(frozen) > 0 {
+		if frozen := w.freezeBlockers(nil, i, true); len(frozen) > 0 {
 			w.waitWithOlder(i, s.to, versions[s.to].ID, frozen)
 			break
 		}

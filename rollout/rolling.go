@@ -82,18 +82,18 @@ func (w *work) needed(record RolloutRecord, groups map[string]bool) bool {
 
 // rollout is one gradual rollout at work.
 type rollout struct {
-	rule       *compiledRule
-	record     RolloutRecord
-	positions  positions // of its elements; see work.positionIn
-	curve      curve
-	room       time.Duration         // from its start to the last instant that there is
-	timetables map[*hours]*timetable // per calendar
-	turnKind   int32                 // of its turns under windows or with pauses, as in ahead; 0: there was none so far
-	later      int32                 // of its turns without either, as in ahead; 0: there was none so far
-	dated      bool                  // a target joined later: the positions depend on the start
-	separate   bool                  // it is of few targets, for which an override opened the gate
-	pause      *pause                // time that does not count; nil: there is none
-	unpaused   *rollout              // the same without it, once it was asked for
+	rule        *compiledRule
+	record      RolloutRecord
+	positions   positions // of its elements; see work.positionIn
+	curve       curve
+	room        time.Duration         // from its start to the last instant that there is
+	timetables  map[*hours]*timetable // per calendar
+	turnKind    int32                 // of its turns under windows or with pauses, as in compactTurn; 0: there was none so far
+	derivedKind int32                 // of its turns without either, as in compactTurn; 0: there was none so far
+	dated       bool                  // a target joined later: the positions depend on the start
+	separate    bool                  // it is of few targets, for which an override opened the gate
+	pause       *pause                // time that does not count; nil: there is none
+	unpaused    *rollout              // the same without it, once it was asked for
 
 	// Where there are no windows and no pauses, turns come in the order of the positions. So it is
 	// known of most targets that they wait before it is worked out until when. With a pause they are

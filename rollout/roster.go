@@ -60,7 +60,7 @@ func (w *work) population(rule *compiledRule, pair, version int32) []int32 {
 	}
 	e, _ := w.splitPair(pair)
 	from, to := w.firstIn(e), w.firstIn(e+1)
-	if few, are := w.few(rule, int(to-from)); are {
+	if few, are := w.governedIfFew(rule, int(to-from)); are {
 		return slices.DeleteFunc(few, func(i int32) bool { return i < from || i >= to })
 	}
 	governs := w.governs(rule)
@@ -93,7 +93,7 @@ func (w *work) within(targets []int32, version int32) []int32 {
 
 // governed returns those targets of a pair that a rule governs; targets are all of the pair.
 func (w *work) governed(rule *compiledRule, targets []int32) []int32 {
-	if few, are := w.few(rule, len(targets)); are {
+	if few, are := w.governedIfFew(rule, len(targets)); are {
 		pair := w.pairOf(&w.targets[targets[0]])
 		return slices.DeleteFunc(few, func(i int32) bool { return w.pairOf(&w.targets[i]) != pair })
 	}

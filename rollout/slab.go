@@ -41,14 +41,14 @@ func push[T any](list []T, item T) []T {
 	return append(list, item)
 }
 
-// pieces is a list that may become very long, in slices of 4,096: a single one would be copied as it
-// grows.
-type pieces[T any] [][]T
+// chunks is a list that may become very long, in slices of 4,096: a single one would be copied as
+// it grows.
+type chunks[T any] [][]T
 
-const pieceLength = 4096
+const chunkLength = 4096
 
 // push appends an item and returns its place, which holds until the next push.
-func (p *pieces[T]) push(item T) *T {
+func (p *chunks[T]) push(item T) *T {
 	if last := len(*p) - 1; last < 0 || len((*p)[last]) == cap((*p)[last]) {
 		p.grow()
 	}
@@ -57,25 +57,25 @@ func (p *pieces[T]) push(item T) *T {
 	return &(*own)[len(*own)-1]
 }
 
-// grow makes room in the last piece, the first of which grows as any list.
-func (p *pieces[T]) grow() {
+// grow makes room in the last chunk, the first of which grows as any list.
+func (p *chunks[T]) grow() {
 	switch {
 	case len(*p) == 0:
-		*p = pieces[T]{make([]T, 0, 16)}
-	case len(*p) == 1 && cap((*p)[0]) < pieceLength:
+		*p = chunks[T]{make([]T, 0, 16)}
+	case len(*p) == 1 && cap((*p)[0]) < chunkLength:
 		(*p)[0] = append(make([]T, 0, 2*cap((*p)[0])), (*p)[0]...)
 	default:
-		*p = append(*p, make([]T, 0, pieceLength))
+		*p = append(*p, make([]T, 0, chunkLength))
 	}
 }
 
-func (p pieces[T]) at(k int32) *T { return &p[uint32(k)/pieceLength][uint32(k)%pieceLength] }
+func (p chunks[T]) at(k int32) *T { return &p[uint32(k)/chunkLength][uint32(k)%chunkLength] }
 
-func (p pieces[T]) len() int {
+func (p chunks[T]) len() int {
 	if len(p) == 0 {
 		return 0
 	}
-	return (len(p)-1)*pieceLength + len(p[len(p)-1])
+	return (len(p)-1)*chunkLength + len(p[len(p)-1])
 }
 
 // put sets an entry of a map that is made for its first entry: most plans need few of these maps.

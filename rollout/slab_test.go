@@ -4,8 +4,8 @@ import "testing"
 
 // TestPieces: a list in pieces is a list, also where a piece is full.
 func TestPieces(t *testing.T) {
-	var list pieces[int32]
-	for n := range int32(3*pieceLength + 1) {
+	var list chunks[int32]
+	for n := range int32(3*chunkLength + 1) {
 		if got := list.len(); got != int(n) {
 			t.Fatalf("%d items of %d", got, n)
 		}

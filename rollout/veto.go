@@ -96,11 +96,11 @@ func (w *work) unprovedPlaces() map[poolPlace]concurrency.Reason {
 	return places
 }
 
-// allOf returns the refusals of a candidate, one for each pool: what the pools said, why the
+// allRefusals returns the refusals of a candidate, one for each pool: what the pools said, why the
 // candidate was vetoed, and why it would be vetoed if the others were gone, as is a foreseen
-// veto. own reports whether there are any of the last two kinds. refusals is shared, and allOf
-// does not write to it.
-func (w *work) allOf(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
+// veto. own reports whether there are any of the last two kinds. refusals is shared, and
+// allRefusals does not write to it.
+func (w *work) allRefusals(refusals []concurrency.Refusal, k int32, c *concurrency.Candidate, places map[poolPlace]concurrency.Reason, unkeyed func(*candidate, int32) bool) (_ []concurrency.Refusal, own bool) {
 	all, vetoed := refusals, w.vetoed[k]
 	if own = vetoed != nil; !own && len(places) == 0 && unkeyed == nil {
 		return all, false

@@ -7,15 +7,15 @@ import (
 
 // awaiting is what the targets wait for, in the few bytes that a plan keeps.
 type awaiting struct {
-	waits        []wait             // per target
-	waiting      int                // how many are set
-	blockers     [][]Verdict        // the lists that they refer to
-	turnsAhead   pieces[ahead]      // the lists that are nothing but a turn
-	turnKinds    []turnKind         // of the turns ahead
-	turnKindOf   map[turnKind]int32 // as in ahead
-	lastTurnKind int32              // the number that was asked for last
-	vanished     map[int32]string   // candidates that the snapshot no longer holds
-	older        []olderWait        // targets that wait with a version that is not the newest one, and would start with it
+	waits        []wait              // per target
+	waiting      int                 // how many are set
+	blockers     [][]Verdict         // the lists that they refer to
+	turns        chunks[compactTurn] // the lists that are nothing but a turn
+	turnKinds    []turnKind          // of the turns
+	turnKindOf   map[turnKind]int32  // as in compactTurn
+	lastTurnKind int32               // the number that was asked for last
+	unlisted     map[int32]string    // candidates that the snapshot no longer holds
+	olderWaits   []olderWait         // targets that wait with a version that is not the newest one, and would start with it
 }
 
 // wait is what one target waits for, in few bytes: there may be a million.
@@ -33,7 +33,7 @@ type wait struct {
 //	from firstMember    it is a member of an open execution, and waits for others of it: those of the
 //	                    bracket in work.stepped, counted from its first
 //	from firstFollower  it is in an execution that starts, and waits for others of it: see followerOf
-//	-1, -2, ...         it has a turn, in work.turnsAhead, counted from its first
+//	-1, -2, ...         it has a turn, in work.turns, counted from its first
 //	below derivedBelow  it has a turn that is worked out when it is read; what is above math.MinInt32
 //	                    is the number of the kind of the turn
 type blockerList int32
@@ -44,10 +44,10 @@ const (
 	derivedBelow  blockerList = math.MinInt32 / 2
 )
 
-// ahead is a list of a single blocker: the turn of the target, or of its resource, that comes at a
-// certain instant. Most targets of a rollout wait for nothing else, each for its own turn, which is
-// 24 bytes here and 200 as a verdict.
-type ahead struct {
+// compactTurn is a list of a single blocker: the turn of the target, or of its resource, that comes
+// at a certain instant. Most targets of a rollout wait for nothing else, each for its own turn,
+// which is 24 bytes here and 200 as a verdict.
+type compactTurn struct {
 	seconds     int64 // since 1970
 	nanoseconds int32
 	position    int32
@@ -75,7 +75,7 @@ type olderWait struct {
 func (w *work) wait(i int32, version string, blockers []Verdict) {
 	n := w.number(i, version)
 	if n == missing && w.waits[i].blockers == 0 {
-		put(&w.vanished, i, version)
+		put(&w.unlisted, i, version)
 	}
 	w.waitNumber(i, n, blockers)
 }
@@ -83,7 +83,7 @@ func (w *work) wait(i int32, version string, blockers []Verdict) {
 // waitWithOlder is wait for a version that may be older than another one with which the target waits.
 func (w *work) waitWithOlder(i, n int32, version string, blockers []Verdict) {
 	if w.waits[i].blockers != 0 {
-		w.older = push(w.older, olderWait{i, n, w.list(blockers)})
+		w.olderWaits = push(w.olderWaits, olderWait{i, n, w.list(blockers)})
 	}
 	w.wait(i, version, blockers)
 }
@@ -109,7 +109,7 @@ func (w *work) waitFor(i, version int32, blockers blockerList) {
 func (w *work) list(blockers []Verdict) blockerList {
 	if isTurn(blockers) {
 		v := &blockers[0]
-		turn := ahead{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.turnKindNumber(turnKind{reason: v.Reason, rule: v.Rule, population: v.Data.Population})}
+		turn := compactTurn{v.Until.Unix(), int32(v.Until.Nanosecond()), int32(v.Data.Position), w.turnKindNumber(turnKind{reason: v.Reason, rule: v.Rule, population: v.Data.Population})}
 		w.forget(blockers)
 		return w.listTurn(turn)
 	}
@@ -120,28 +120,28 @@ func (w *work) list(blockers []Verdict) blockerList {
 }
 
 // turnIn returns the turn of a position in a rollout.
-func (w *work) turnIn(r *rollout, due time.Time, position int32) ahead {
+func (w *work) turnIn(r *rollout, due time.Time, position int32) compactTurn {
 	if r.turnKind == 0 {
 		r.turnKind = w.turnKindNumber(turnKind{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders})
 	}
-	return ahead{due.Unix(), int32(due.Nanosecond()), position, r.turnKind}
+	return compactTurn{due.Unix(), int32(due.Nanosecond()), position, r.turnKind}
 }
 
-// turnLater returns the turn of a position in a rollout outside windows that is known to wait. It
+// derivedTurn returns the turn of a position in a rollout outside windows that is known to wait. It
 // takes no room: what it says is worked out when it is read.
-func (w *work) turnLater(r *rollout, position int32) ahead {
+func (w *work) derivedTurn(r *rollout, position int32) compactTurn {
 	if position < r.soonest {
 		r.soonest = position
 		due, _ := r.due(position, nil) // below r.fits, so it does not overflow
 		w.wake(due)
 	}
-	if r.later == 0 {
-		r.later = math.MinInt32 + w.turnKindNumber(turnKind{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders, rollout: r})
+	if r.derivedKind == 0 {
+		r.derivedKind = math.MinInt32 + w.turnKindNumber(turnKind{reason: ReasonRolloutNotDue, rule: r.rule.id, population: r.record.Founders, rollout: r})
 	}
-	return ahead{kind: r.later}
+	return compactTurn{kind: r.derivedKind}
 }
 
-// turnKindNumber returns the number of a kind, as in ahead. Neighbours mostly share one.
+// turnKindNumber returns the number of a kind, as in compactTurn. Neighbours mostly share one.
 func (w *work) turnKindNumber(own turnKind) int32 {
 	if w.lastTurnKind == 0 || w.turnKinds[w.lastTurnKind-1] != own {
 		number := w.turnKindOf[own]
@@ -156,12 +156,12 @@ func (w *work) turnKindNumber(own turnKind) int32 {
 }
 
 // listTurn is list for a turn.
-func (w *work) listTurn(turn ahead) blockerList {
+func (w *work) listTurn(turn compactTurn) blockerList {
 	if turn.kind < 0 {
 		return blockerList(turn.kind)
 	}
-	w.turnsAhead.push(turn)
-	return -blockerList(w.turnsAhead.len())
+	w.turns.push(turn)
+	return -blockerList(w.turns.len())
 }
 
 // blockersOf returns the blockers of target i for which listed stands.
@@ -182,7 +182,7 @@ func (w *work) blockersOf(i int32, listed blockerList) []Verdict {
 		position = w.positionIn(kind.rollout, i)
 		until, _ = kind.rollout.due(position, nil)
 	} else {
-		own := w.turnsAhead.at(int32(-listed) - 1)
+		own := w.turns.at(int32(-listed) - 1)
 		kind, position, until = &w.turnKinds[own.kind-1], own.position, time.Unix(own.seconds, int64(own.nanoseconds))
 	}
 	return []Verdict{{

@@ -140,5 +140,5 @@ func (w *work) waitingVersion(i int32) string {
 	if n := w.waits[i].version; n >= 0 {
 		return w.version(i, n).ID
 	}
-	return w.vanished[i]
+	return w.unlisted[i]
 }
