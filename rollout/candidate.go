@@ -3,7 +3,6 @@ package rollout
 import (
 	"cmp"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -195,33 +194,6 @@ func (w *work) priorityOf(i, n int32) int {
 		return 0
 	}
 	return w.version(i, n).Priority
-}
-
-// sortSpread returns the elements of a list in the order of compare. Their keys do not descend in
-// that order, and are below span, or 0 without one. If they are spread evenly, as the turns of a
-// curve are over its time, a count by their leading bits leaves a handful in each bucket to sort.
-func sortSpread[T any](list []T, span uint64, key func(T) uint64, compare func(a, b T) int) []T {
-	counted := max(0, bits.Len(uint(len(list)))-2)
-	shift := max(0, bits.Len64(span)-counted)
-	ends := make([]int32, span>>shift+2)
-	for _, e := range list {
-		ends[key(e)>>shift+1]++
-	}
-	for k := 1; k < len(ends); k++ {
-		ends[k] += ends[k-1]
-	}
-	sorted := make([]T, len(list))
-	for _, e := range list {
-		at := &ends[key(e)>>shift]
-		sorted[*at] = e
-		*at++
-	}
-	from := int32(0)
-	for _, to := range ends[:len(ends)-1] {
-		slices.SortFunc(sorted[from:to], compare)
-		from = to
-	}
-	return sorted
 }
 
 func (w *work) compareIDs(a, b *candidate) int {

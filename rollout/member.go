@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"math/bits"
 	"slices"
 	"time"
 
@@ -63,21 +62,6 @@ func (w *work) selectedBy(rule *compiledRule, e int32) (selected []int32, size i
 		}
 	}
 	return selected, size
-}
-
-// ascending sorts distinct numbers below n in time proportional to n. It is meant for many numbers
-// that are close together.
-func ascending(numbers []int32, n int) {
-	in := make([]uint64, (n+63)/64)
-	for _, i := range numbers {
-		in[i/64] |= 1 << (i % 64)
-	}
-	numbers = numbers[:0]
-	for at, word := range in {
-		for ; word != 0; word &= word - 1 {
-			numbers = append(numbers, int32(at*64+bits.TrailingZeros64(word)))
-		}
-	}
 }
 
 // memberTable holds a value for each deployment of a bracket. There may be many brackets of one

@@ -295,7 +295,7 @@ func (w *work) begin(rule *compiledRule, key rolloutKey, hash orderHash, base ti
 	}
 	own, known := roster.ranked[hash]
 	if !known {
-		own = w.rank(rule, hash, roster, record.StartAt)
+		own = w.positionsOf(rule, hash, roster, record.StartAt)
 		if roster.ranked != nil && !roster.dated {
 			roster.ranked[hash] = own
 		}

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"slices"
-	"time"
 )
 
 // roster is who is ranked together. The targets of one resource are one element, unless the rule
@@ -136,53 +135,6 @@ func (w *work) gradualOf(targets []int32) (rules []*compiledRule) {
 	return rules
 }
 
-// positions holds a position for each element. In many environments few of the resources are
-// elements, and a list of all for each of them would cost the product.
-type positions struct {
-	list     []int32 // by element or, if elements is not nil, by its index there
-	elements []int32 // ascending
-	count    int     // of the elements
-}
-
-func (p *positions) of(element int32) int32 {
-	if p.elements == nil {
-		return p.list[element]
-	}
-	k, ranked := slices.BinarySearch(p.elements, element)
-	if !ranked { // nobody asks; in the list of all it would be the same
-		return 0
-	}
-	return p.list[k]
-}
-
-// rank returns the positions of a roster in a rollout from start on.
-func (w *work) rank(rule *compiledRule, hash orderHash, roster *roster, start time.Time) positions {
-	heads, size := roster.heads, len(w.resources)
-	var keys []uint64
-	if len(heads) > 0 { // targets that are ranked by target are of one environment and deployment
-		first := w.id(heads[0])
-		keys = hash.of(len(heads), func(k int) string { return w.resources[w.targets[heads[k]].resource].ID }, first.Environment, first.Deployment)
-	}
-	ranks := rank(keys, roster.places, start)
-	if hash.key == OrderByTarget {
-		if size = len(w.pairs[w.pairOf(&w.targets[heads[0]])].targets); size == len(ranks) {
-			return positions{list: ranks, count: len(ranks)}
-		}
-	}
-	if len(heads) < size/8 {
-		elements := make([]int32, len(heads))
-		for k, i := range heads {
-			elements[k] = w.element(rule, i)
-		}
-		return positions{ranks, elements, len(ranks)}
-	}
-	list := make([]int32, size)
-	for k, i := range heads {
-		list[w.element(rule, i)] = ranks[k]
-	}
-	return positions{list: list, count: len(ranks)}
-}
-
 // heads lists the first target of each resource.
 func (w *work) heads(population []int32) []int32 {
 	heads := make([]int32, 0, min(len(population), len(w.resources)))
@@ -209,20 +161,4 @@ func (w *work) places(population, heads []int32, byTarget bool) []place {
 		places = append(places, own)
 	}
 	return places
-}
-
-// merge returns the place of a resource whose targets are ranked as one: the higher priority and
-// the earlier arrival.
-func (p place) merge(other place) place {
-	if other.joined.Before(p.joined) {
-		p.joined = other.joined
-	}
-	p.priority = max(p.priority, other.priority)
-	return p
-}
-
-// place is what decides the position of one element besides its hash.
-type place struct {
-	priority int
-	joined   time.Time // zero: from the start
 }

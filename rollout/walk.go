@@ -1,68 +1,12 @@
 package rollout
 
 import (
-	"iter"
 	"slices"
 	"sort"
 	"strings"
 
 	"github.com/tranche-dev/tranche/bracket"
 )
-
-// seek returns the lowest index in [0, n] from which on before is false; before is true for a
-// leading part of the indices. The cost grows with the logarithm of the distance to near, so lists
-// in the same order can be walked side by side, whether sparse or dense.
-func seek(n, near int, before func(int) bool) int {
-	low, high := near, near
-	if near > 0 && !before(near-1) {
-		for step := 1; low > 0 && !before(low-1); step *= 2 {
-			high = low - 1
-			low -= min(step, low)
-		}
-	} else {
-		for step := 1; high < n && before(high); step *= 2 {
-			low = high + 1
-			high += step
-		}
-		high = min(high, n)
-	}
-	return low + sort.Search(high-low, func(k int) bool { return !before(low + k) })
-}
-
-// stretches splits a list into stretches of neighbours that are the same, and yields these.
-func stretches[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
-	return func(yield func([]T) bool) {
-		for len(list) > 0 {
-			n := 1
-			for n < len(list) && same(list[0], list[n]) {
-				n++
-			}
-			if !yield(list[:n:n]) {
-				return
-			}
-			list = list[n:]
-		}
-	}
-}
-
-// grouped returns the numbers below n in the order of the groups that they are in, of which there are
-// so many; those of one group stay in order. The numbers of group g are list[begins[g]:begins[g+1]].
-func grouped(n, groups int, groupOf func(k int32) int32) (list, begins []int32) {
-	begins = make([]int32, groups+2)
-	for k := range int32(n) {
-		begins[groupOf(k)+2]++
-	}
-	for g := range groups {
-		begins[g+2] += begins[g+1]
-	}
-	list = make([]int32, n)
-	for k := range int32(n) {
-		next := &begins[groupOf(k)+1] // until all are filed, where the next one of the group goes
-		list[*next] = k
-		*next++
-	}
-	return list, begins[:groups+1]
-}
 
 // walk finds targets and executions on resources that are mostly asked for in ascending order.
 type walk struct {
