@@ -42,12 +42,16 @@ type granting struct {
 func (w *work) admit() error {
 	w.sortBatch()
 	everybody := w.batch
-	for again := true; again; {
+	for settled := false; !settled; {
 		if err := w.ask(); err != nil {
 			return err
 		}
-		if again = w.onePerResource(); !again && (w.vetoOn(w.unprovedPlaces()) || w.vetoOn(w.unusedPlaces()) || w.vetoOn(w.lentPlaces()) || w.keyless() || w.vetoFirst() || w.dropForeseen()) {
-			w.batch, w.behind, again = everybody, nil, true // nobody waits for an execution that is vetoed and does not begin
+		switch {
+		case w.onePerResource():
+		case w.changeVetoes():
+			w.batch, w.behind = everybody, nil // nobody waits for an execution that is vetoed and does not begin
+		default:
+			settled = true
 		}
 	}
 	w.waitBehind()
@@ -263,28 +267,10 @@ func (w *work) noteLetPast(c *candidate, start int32) {
 // starts lists the admitted candidates in the order of the batch.
 func (w *work) starts() {
 	n, rankOf := w.starting()
-	list := w.admission.Admitted
 	w.plan.Start = make([]Start, n)
-	claims := 0
-	for k := range list {
-		claims += len(list[k].Claims)
-	}
-	slab := make([]Claim, 0, claims)
 	w.noteBeyondLimit()
 	w.noteReactivated()
-	pools := w.capacity.snapshot.Pools
-	for k := range list {
-		from := len(slab)
-		for _, claim := range list[k].Claims {
-			own := Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds}
-			if w.forcedPlaces[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
-				own.PeriodSeconds = int32(pools[claim.Pool].Rate.PeriodSeconds)
-			}
-			slab = append(slab, own)
-		}
-		start := &w.plan.Start[k]
-		start.Reason, start.Claims = Reason(list[k].Reason), slab[from:len(slab):len(slab)]
-	}
+	w.listClaims()
 	for k, place := range w.byCandidate(n, rankOf) {
 		if place == 0 {
 			continue
@@ -306,6 +292,28 @@ func (w *work) starts() {
 		}
 	}
 	w.followAll()
+}
+
+// listClaims gives the starts the reasons and the claims with which the pools admitted them.
+func (w *work) listClaims() {
+	list, pools := w.admission.Admitted, w.capacity.snapshot.Pools
+	claims := 0
+	for k := range list {
+		claims += len(list[k].Claims)
+	}
+	slab := make([]Claim, 0, claims)
+	for k := range list {
+		from := len(slab)
+		for _, claim := range list[k].Claims {
+			own := Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds}
+			if w.forcedPlaces[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
+				own.PeriodSeconds = int32(pools[claim.Pool].Rate.PeriodSeconds)
+			}
+			slab = append(slab, own)
+		}
+		start := &w.plan.Start[k]
+		start.Reason, start.Claims = Reason(list[k].Reason), slab[from:len(slab):len(slab)]
+	}
 }
 
 // refused lists the candidates that wait for a slot. A refused first start of an execution keeps

@@ -11,9 +11,9 @@ import (
 // there.
 //
 // A plan asks it about every version that is newer than what a target has, until one may start. So
-// versions that nobody approves cost a plan about 1.2 kB and a microsecond each in every environment
-// where they wait: if there are thousands, leave those out of the [Snapshot] that nobody will approve
-// any more.
+// versions that nobody approves cost a plan about 1.2 kB and a microsecond each in every
+// environment where they wait: if there are thousands, leave those out of the [Snapshot] that
+// nobody will approve any more.
 type AnyApproval struct {
 	MinApprovals *int `json:"minApprovals"` // required; at least 0, and 0 needs no approval
 }
@@ -58,7 +58,8 @@ type approvers struct {
 	by []string    // those whose approval counts by now, ascending
 }
 
-// approversOf counts the approvals of a version in an environment, once for all rules that ask for some.
+// approversOf counts the approvals of a version in an environment, once for all rules that ask for
+// some.
 func (w *work) approversOf(key approvalKey) approvers {
 	list := w.approvals[key]
 	if len(list) == 0 {

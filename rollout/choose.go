@@ -114,8 +114,8 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn compactTurn, due 
 	v := w.version(i, n)
 	gate := w.gateAt(i, n)
 	frozen := w.frozenAt(i)
-	lets := w.mayBeOverridden(i, n)
-	if r := gate.onlyRollout; r != nil && !t.busy && !frozen && !lets {
+	free := !t.busy && !frozen && !w.mayBeOverridden(i, n) // nothing but rules can hold it, and none of these is overridden
+	if r := gate.onlyRollout; r != nil && free {
 		if place := w.positionIn(r, i); place >= r.reached && place < r.fits {
 			return nil, w.derivedTurn(r, place), gate.base, place
 		}
@@ -130,7 +130,7 @@ func (w *work) candidate(i, n int32) (blockers []Verdict, turn compactTurn, due 
 		}
 	}
 	blockers = w.windowBlockers(blockers, i, n)
-	if len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && !t.busy && !frozen && len(w.set.customs) == 0 && !lets {
+	if free && len(blockers) == 0 && len(view.gradual) == 1 && !gate.base.IsZero() && len(w.set.customs) == 0 {
 		r, h := w.rolloutOf(gate, 0, t), w.hoursOf(i, n)
 		place := w.positionIn(r, i)
 		if h == nil && place >= r.reached && place < r.fits {

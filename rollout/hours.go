@@ -226,16 +226,16 @@ func (w *work) askHours(h *hours) {
 		}
 	}
 	atFault := len(reasons) == 0 // a recurrence of the host that is at fault opens nothing
-	opens, doomed := h.now.opens, map[*compiledRule]string{}
+	opens, never := h.now.opens, map[*compiledRule]string{}
 	if opens.IsZero() {
-		opens, doomed = w.doomed(h)
+		opens, never = w.neverOpeningRules(h)
 	}
 	for _, rule := range h.rules {
 		verdict := Verdict{Status: Pending, Reason: reasons[rule], Rule: rule.id, Until: opens}
 		if atFault {
 			verdict.Reason = ReasonWindowClosed
 		}
-		if why, never := doomed[rule]; never || opens.IsZero() {
+		if why, named := never[rule]; named || opens.IsZero() {
 			verdict.Until, verdict.On, verdict.Data = time.Time{}, onConfig(rule.id), &Data{Detail: cmp.Or(why, neverOpens(h.longest))}
 		}
 		if verdict.Reason != "" {

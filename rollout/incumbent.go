@@ -103,8 +103,8 @@ func (w *work) holdActive(executing []opened) {
 // carryAll carries the leases whose pool is gone or no longer has their resource.
 func (w *work) carryAll() {
 	c := &w.capacity
-	for k := range c.foreign {
-		for _, lease := range c.foreign[k].Leases {
+	for k := range c.otherRecords {
+		for _, lease := range c.otherRecords[k].Leases {
 			w.carry(lease)
 		}
 	}

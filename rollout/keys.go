@@ -24,11 +24,11 @@ import (
 // family returns the record that relates the pools of one family, as it was read. No pool has its
 // key: Compile refuses a shared pool with the name of a rule.
 func (w *work) family(key string) concurrency.Record {
-	k, known := poolAt(w.capacity.foreign, key)
+	k, known := poolAt(w.capacity.otherRecords, key)
 	if !known {
 		return concurrency.Record{}
 	}
-	return w.capacity.foreign[k]
+	return w.capacity.otherRecords[k]
 }
 
 // unconfirmed finds the leases that give their holders no key.

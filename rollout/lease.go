@@ -60,8 +60,8 @@ func (w *work) settle() {
 		p := &c.snapshot.Pools[k]
 		p.Record = w.settleRecord(p.Record, ended, p.StuckAfter > 0)
 	}
-	for k := range c.foreign {
-		c.foreign[k] = w.settleRecord(c.foreign[k], ended, false)
+	for k := range c.otherRecords {
+		c.otherRecords[k] = w.settleRecord(c.otherRecords[k], ended, false)
 	}
 }
 

@@ -78,7 +78,7 @@ func (l *lint) leftInPools(gone map[string]*leftovers) {
 			}
 		}
 	}
-	for _, record := range l.w.capacity.foreign {
+	for _, record := range l.w.capacity.otherRecords {
 		name := record.Key
 		if parts, err := textkey.Split(record.Key); err == nil {
 			name = parts[0]

@@ -70,8 +70,9 @@ func stretches[T any](list []T, same func(a, b T) bool) iter.Seq[[]T] {
 	}
 }
 
-// grouped returns the numbers below n in the order of the groups that they are in, of which there are
-// so many; those of one group stay in order. The numbers of group g are list[begins[g]:begins[g+1]].
+// grouped returns the numbers below n in the order of the groups that they are in, of which there
+// are so many; those of one group stay in order. The numbers of group g are
+// list[begins[g]:begins[g+1]].
 func grouped(n, groups int, groupOf func(k int32) int32) (list, begins []int32) {
 	begins = make([]int32, groups+2)
 	for k := range int32(n) {

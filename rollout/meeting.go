@@ -25,7 +25,7 @@ func (w *work) opening(runs []pendingRun, due time.Time, pending *pendingResourc
 	if never != nil {
 		// The windows never open once the execution is due, so an opening before then does not
 		// help.
-		for _, rule := range never.guilty {
+		for _, rule := range never.rules {
 			pending.timed = slices.DeleteFunc(pending.timed, func(v Verdict) bool { return v.Rule == rule.id })
 			// The text of the error names the instant of the search, which differs from plan to plan.
 			pending.blockers = w.appendDistinct(pending.blockers, w.unlessLetPast(Verdict{ // several members may wait for it
@@ -89,8 +89,8 @@ type meeting struct {
 	from  time.Time // from this instant on they are never open together
 
 	// What is in the way from then on; found once, because a search to the horizon takes long.
-	guilty []*compiledRule
-	why    map[*compiledRule]string // what is said of each
+	rules []*compiledRule
+	why   map[*compiledRule]string // what is said of each
 }
 
 // together returns the first instant from at on at which several calendars are open, each for as
@@ -134,7 +134,7 @@ func (w *work) together(all []*hours, at time.Time) (opens time.Time, never *mee
 // themselves or, if each is open at times, all of them. Which of these a search had reached when it
 // ended says nothing, and differs from instant to instant.
 func (w *work) blame(m *meeting) {
-	m.guilty, m.why = nil, map[*compiledRule]string{}
+	m.rules, m.why = nil, map[*compiledRule]string{}
 	shut := slices.DeleteFunc(slices.Clone(m.hours), func(h *hours) bool {
 		_, err := h.calendar.NextFit(m.from, h.longest)
 		return err == nil
@@ -142,7 +142,7 @@ func (w *work) blame(m *meeting) {
 	longest := time.Duration(0) // for how long those in the way have to be open
 	blamed := func(rules []*compiledRule, text string) {
 		for _, rule := range rules {
-			m.guilty = append(m.guilty, rule)
+			m.rules = append(m.rules, rule)
 			m.why[rule] = cmp.Or(m.why[rule], text)
 		}
 	}

@@ -31,8 +31,8 @@ import (
 // looks at that nanosecond and does not see them yet, the plan offers the same starts again and
 // NextAfter is a nanosecond later once more, and so on until the cache has caught up.
 //
-// For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns Now,
-// so that the host looks again at once. Starts that the plan does not hold count for nothing.
+// For a plan that does not come from [PolicySet.Plan], such as a decoded one, NextAfter returns
+// Now, so that the host looks again at once. Starts that the plan does not hold count for nothing.
 func (p *Plan) NextAfter(starts []Start) time.Time {
 	if len(starts) == 0 {
 		return p.Next

@@ -60,13 +60,13 @@ func (w *work) obstaclesOf(b *bracketWork, blockers []Verdict, i, version int32,
 	return blockers
 }
 
-// quiet reports whether no rule can be an obstacle for a target, whatever its resource and version.
-// For most members the answer is found once for all targets.
-func (s *schedule) quiet(i int32) bool {
+// isUnopposed reports whether no rule can be an obstacle for a target, whatever its resource and
+// version. For most members the answer is found once for all targets.
+func (s *schedule) isUnopposed(i int32) bool {
 	w, members := s.w, s.bracket.deployments
 	view, d := w.view[i], w.targets[i].deployment
 	if len(members) == 0 || d < members[0] || d > members[len(members)-1] { // it is no member any more
-		return s.isQuiet(i)
+		return s.findUnopposed(i)
 	}
 	known := s.unopposed[view]
 	if known == nil {
@@ -76,14 +76,14 @@ func (s *schedule) quiet(i int32) bool {
 	own := &known[d-members[0]]
 	if *own == undecided {
 		*own = no
-		if s.isQuiet(i) {
+		if s.findUnopposed(i) {
 			*own = yes
 		}
 	}
 	return *own == yes
 }
 
-func (s *schedule) isQuiet(i int32) bool {
+func (s *schedule) findUnopposed(i int32) bool {
 	w, b := s.w, s.bracket
 	return len(w.held) == 0 && len(w.set.customs) == 0 && !w.dependent[w.targets[i].deployment] && len(w.blockingRules(i, b)) == 0 && !w.orderedForSomeVersions(i, b)
 }

@@ -16,15 +16,15 @@ import (
 // capacity holds the pools that the resourceConcurrency rules make of a fleet. All starts of a plan
 // ask for their places in one batch: separate requests would each get the last free place.
 type capacity struct {
-	snapshot concurrency.Snapshot
-	members  []membership           // of one resource after the other, in the order of their rules
-	begins   []int32                // per resource number, and after the last: where its members begin; nil if there are none
-	keys     map[string]int32       // pool key → index in snapshot.Pools
-	owner    []string               // per pool: id of the first rule that has it
-	foreign  []concurrency.Record   // by key: records of families, and of pools that no rule has any more
-	observed [][]string             // per pool: the resources of active jobs that have no lease in it, once for each
-	near     []int                  // per pool: where hold looked for a lease last; holders mostly come in order
-	restsOn  map[poolPlace][]string // places that count because of other records than the pool's, with the keys of those records
+	snapshot     concurrency.Snapshot
+	members      []membership           // of one resource after the other, in the order of their rules
+	begins       []int32                // per resource number, and after the last: where its members begin; nil if there are none
+	keys         map[string]int32       // pool key → index in snapshot.Pools
+	owner        []string               // per pool: id of the first rule that has it
+	otherRecords []concurrency.Record   // by key: records of families, and of pools that no rule has any more
+	observed     [][]string             // per pool: the resources of active jobs that have no lease in it, once for each
+	near         []int                  // per pool: where hold looked for a lease last; holders mostly come in order
+	restsOn      map[poolPlace][]string // places that count because of other records than the pool's, with the keys of those records
 }
 
 // membership says in which pool of a rule a resource is.
@@ -280,10 +280,10 @@ func (w *work) occupy() {
 		if index, known := c.keys[record.Key]; known {
 			c.snapshot.Pools[index].Record = record
 		} else {
-			c.foreign = append(c.foreign, record)
+			c.otherRecords = append(c.otherRecords, record)
 		}
 	}
-	slices.SortFunc(c.foreign, comparePools)
+	slices.SortFunc(c.otherRecords, comparePools)
 	if len(w.unavailable) == 0 {
 		return
 	}
@@ -303,10 +303,10 @@ func (w *work) occupy() {
 
 // validateForeign checks the records that no pool of the plan has; package concurrency checks the
 // others.
-func (c *capacity) validateForeign() error {
+func (c *capacity) validateOthers() error {
 	var f faults
-	for k := range c.foreign {
-		f.under(join("state.pools", fmt.Sprintf("[%q]", c.foreign[k].Key)), c.foreign[k].Validate())
+	for k := range c.otherRecords {
+		f.under(join("state.pools", fmt.Sprintf("[%q]", c.otherRecords[k].Key)), c.otherRecords[k].Validate())
 	}
 	return f.few()
 }
@@ -346,7 +346,7 @@ func (w *work) pools() {
 	for k := range w.capacity.snapshot.Pools {
 		w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.snapshot.Pools[k].Record)
 	}
-	w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.foreign...)
+	w.plan.State.Pools = append(w.plan.State.Pools, w.capacity.otherRecords...)
 	slices.SortFunc(w.plan.State.Pools, comparePools)
 }
 

@@ -104,7 +104,7 @@ func (s *schedule) dueOn(pending *pendingResource, open *bracket.Execution) time
 		if merges && w.served(open, run) {
 			continue
 		}
-		if t := &w.targets[run.target]; t.current == missing || t.busy || w.frozenAt(run.target) || !s.quiet(run.target) {
+		if t := &w.targets[run.target]; t.current == missing || t.busy || w.frozenAt(run.target) || !s.isUnopposed(run.target) {
 			pending.blockers = w.obstacles(b, pending.blockers, run.target, run.version, brings, false)
 		}
 	}
@@ -278,7 +278,7 @@ type schedule struct {
 	rules   map[*compiledRule]*scheduledRule
 	alike   bool // the runs on one resource that the same policies govern are due together
 
-	unopposed map[int32][]answer // by view, for each deployment from the first member to the last: see quiet
+	unopposed map[int32][]answer // by view, for each deployment from the first member to the last: see isUnopposed
 }
 
 type scheduledRule struct {

@@ -12,9 +12,15 @@ import (
 // candidate that would find no place without it is vetoed: it is refused although the pools would
 // admit it.
 
+// changeVetoes finds out from the answer of the pools who else has to be vetoed, or no longer, and
+// reports whether there is anybody; the slots must then be given anew.
+func (w *work) changeVetoes() bool {
+	return w.vetoOn(w.unprovedPlaces()) || w.vetoOn(w.unusedPlaces()) || w.vetoOn(w.lentPlaces()) || w.keyless() || w.vetoFirst() || w.dropForeseen()
+}
+
 // vetoOn vetoes the candidates that were admitted, without an override of their own, on one of the
 // places, in pools that have no other place. The place of an open execution counts for itself.
-// vetoOn reports whether it vetoed any; the slots must then be given anew.
+// vetoOn reports whether it vetoed any.
 func (w *work) vetoOn(places map[poolPlace]concurrency.Reason) bool {
 	return len(places) > 0 && w.veto(func(c *candidate, pool int32) concurrency.Reason {
 		if w.forced(c, pool) {

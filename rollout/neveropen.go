@@ -10,19 +10,19 @@ import (
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
-// doomed returns, for hours that are never open for long enough, the rules because of which they are
-// not, each with what is to be said of it, and when all other windows open for long enough. A window
-// that is closed just now, beside one that never opens, is not to blame: it opens then, and only the
-// other one has to be edited. The instant is zero if there is none after now.
-func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) {
+// neverOpeningRules returns, for hours that are never open for long enough, the rules because of
+// which they are not, each with what is to be said of it, and when all other windows open for long
+// enough. A window that is closed just now, beside one that never opens, is not to blame: it opens
+// then, and only the other one has to be edited. The instant is zero if there is none after now.
+func (w *work) neverOpeningRules(h *hours) (opens time.Time, why map[*compiledRule]string) {
 	why = map[*compiledRule]string{}
 	for rest := h; rest != nil && opens.IsZero(); {
-		guilty, apart := w.neverOpening(rest, w.now, &h.now.wakeup)
+		causes, apart := w.neverOpening(rest, w.now, &h.now.wakeup)
 		text := neverOpens(h.longest)
 		if apart {
-			text = neverMeet(guilty, h.longest)
+			text = neverMeet(causes, h.longest)
 		}
-		for _, rule := range guilty {
+		for _, rule := range causes {
 			why[rule] = text
 		}
 		var err error
@@ -44,12 +44,12 @@ func (w *work) doomed(h *hours) (opens time.Time, why map[*compiledRule]string) 
 // instant on: of each policy whose own windows are not, the rules that alone keep it shut, or all
 // if only several of them do together. If every policy is open at times, but never all of them at
 // once, it returns all rules, and apart is true. If at is now, the last time that a policy was open
-// for long enough may end by itself, and then its rules are among them: next is woken for that.
-func (w *work) neverOpening(h *hours, at time.Time, a *wakeup) (guilty []*compiledRule, apart bool) {
+// for long enough may end by itself, and then its rules are among them: the host is woken for that.
+func (w *work) neverOpening(h *hours, at time.Time, next *wakeup) (causes []*compiledRule, apart bool) {
 	shut := func(calendar clock.Calendar) bool {
 		opens, err := calendar.NextFit(at, h.longest)
 		if err == nil && opens.Equal(w.now) {
-			a.wakeBefore(calendar.NextClose(w.now), h.longest)
+			next.wakeBefore(calendar.NextClose(w.now), h.longest)
 		}
 		return err != nil
 	}
@@ -61,12 +61,12 @@ func (w *work) neverOpening(h *hours, at time.Time, a *wakeup) (guilty []*compil
 		if alone := slices.DeleteFunc(slices.Clone(rules), func(rule *compiledRule) bool { return !shut(rule.calendar) }); len(alone) > 0 {
 			rules = alone
 		}
-		guilty = append(guilty, rules...)
+		causes = append(causes, rules...)
 	}
-	if len(guilty) == 0 {
+	if len(causes) == 0 {
 		return h.rules, true
 	}
-	return guilty, false
+	return causes, false
 }
 
 func neverOpens(d time.Duration) string {
