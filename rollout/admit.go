@@ -42,7 +42,7 @@ type granting struct {
 func (w *work) admit() error {
 	w.sortBatch()
 	everybody := w.batch
-	for settled := false; !settled; {
+	for done := false; !done; {
 		if err := w.ask(); err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func (w *work) admit() error {
 		case w.changeVetoes():
 			w.batch, w.behind = everybody, nil // nobody waits for an execution that is vetoed and does not begin
 		default:
-			settled = true
+			done = true
 		}
 	}
 	w.waitBehind()

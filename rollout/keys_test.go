@@ -458,7 +458,7 @@ func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 
 // TestForeseenDoubtHidesNothing: overrides let three begin in a zone of two, and one in another
 // zone, where one may be active. Who has its turn before these, and no override, waits for a place
-// in the first zone, though it is doubted together with r5, which would begin in the other zone
+// in the first zone, though it is vetoed together with r5, which would begin in the other zone
 // without a key.
 func TestForeseenDoubtHidesNothing(t *testing.T) {
 	t.Parallel()
@@ -488,7 +488,7 @@ func TestForeseenDoubtHidesNothing(t *testing.T) {
 }
 
 // TestForeseenDoubtKeepsStrictOrder: who waits for a key reserves its place in a strict pool, also
-// while another candidate would begin without a key and is doubted: r5 does not pass r4.
+// while another candidate would begin without a key and is vetoed: r5 does not pass r4.
 func TestForeseenDoubtKeepsStrictOrder(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'none'","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
@@ -513,9 +513,9 @@ func TestForeseenDoubtKeepsStrictOrder(t *testing.T) {
 }
 
 // TestForeseenDoubtIsTakenBack: r2 would begin in zone x, which is active only for a claim that
-// nobody uses, while an override lets r4 begin in zone y. So r2 is doubted, and r5 with it, which
+// nobody uses, while an override lets r4 begin in zone y. So r2 is vetoed, and r5 with it, which
 // waits behind it. But then r3 gets the places that r2 leaves and r4 needs, and y stays without a
-// start: nothing is left that doubts r5.
+// start: nothing is left that vetoes r5.
 func TestForeseenDoubtIsTakenBack(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'none'","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},

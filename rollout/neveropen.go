@@ -32,7 +32,7 @@ func (w *work) neverOpeningRules(h *hours) (opens time.Time, why map[*compiledRu
 		if rest != nil {
 			opens, _ = rest.calendar.NextFit(w.now, h.longest)
 		}
-		if opens.Equal(w.now) { // what asks for more time than a doomed window leaves
+		if opens.Equal(w.now) { // what asks for more time than a window that never opens leaves
 			h.now.wakeBefore(rest.calendar.NextClose(w.now), h.longest)
 			return time.Time{}, why
 		}

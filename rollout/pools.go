@@ -301,7 +301,7 @@ func (w *work) occupy() {
 	}
 }
 
-// validateForeign checks the records that no pool of the plan has; package concurrency checks the
+// validateOthers checks the records that no pool of the plan has; package concurrency checks the
 // others.
 func (c *capacity) validateOthers() error {
 	var f faults
