@@ -261,7 +261,7 @@ func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	}
 	w.strangeJobs()
 	w.openPools()
-	if err := w.capacity.validateOthers(); err != nil {
+	if err := w.capacity.validateOtherRecords(); err != nil {
 		return Plan{}, err
 	}
 	if err := w.brackets(); err != nil {

@@ -284,26 +284,21 @@ func (w *work) occupy() {
 		}
 	}
 	slices.SortFunc(c.otherRecords, comparePools)
-	if len(w.unavailable) == 0 {
-		return
-	}
-	down := make([]int32, 0, len(w.unavailable))
 	for _, id := range w.unavailable {
-		if r, known := w.resource(id); known {
-			down = append(down, r)
+		r, known := w.resource(id)
+		if !known {
+			continue
 		}
-	}
-	for _, r := range down {
 		for _, m := range c.of(r) {
 			p := &c.snapshot.Pools[m.pool]
-			p.Unavailable = append(p.Unavailable, w.resources[r].ID) // package concurrency counts each once
+			p.Unavailable = append(p.Unavailable, id) // package concurrency counts each once
 		}
 	}
 }
 
-// validateOthers checks the records that no pool of the plan has; package concurrency checks the
+// validateOtherRecords checks the records that no pool of the plan has; package concurrency checks the
 // others.
-func (c *capacity) validateOthers() error {
+func (c *capacity) validateOtherRecords() error {
 	var f faults
 	for k := range c.otherRecords {
 		f.under(join("state.pools", fmt.Sprintf("[%q]", c.otherRecords[k].Key)), c.otherRecords[k].Validate())
