@@ -457,7 +457,7 @@ func formats(t *testing.T) map[string]*regexp.Regexp {
 	all := map[string]*regexp.Regexp{}
 	set := token.NewFileSet()
 	for _, file := range []string{
-		"policy.go", "compile.go", "gradual.go", "dependency.go", "gate.go", "budget.go", "window.go", "retry.go", "rollback.go", "progression.go", "cooldown.go", "fault.go",
+		"policy.go", "compile.go", "gradual.go", "dependency.go", "gate.go", "approval.go", "budget.go", "window.go", "retry.go", "rollback.go", "progression.go", "cooldown.go", "fault.go",
 		"../bracket/rule.go", "../bracket/errors.go", "../concurrency/rule.go", "../clock/window.go", "../clock/recurrence.go",
 	} {
 		parsed, err := parser.ParseFile(set, file, nil, parser.SkipObjectResolution)
