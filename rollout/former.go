@@ -173,9 +173,9 @@ func (w *work) startsForFormer(i int32) bool {
 	})
 }
 
-// blockedResource adds the blockers that keep a bracket from beginning anything on a resource:
+// resourceBlockers adds the blockers that keep a bracket from beginning anything on a resource:
 // executions that are still open there, of a rule that is gone or that had the targets before.
-func (w *work) blockedResource(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
+func (w *work) resourceBlockers(blockers []Verdict, resource int32, b *bracketWork) []Verdict {
 	for _, rule := range w.blockedBy[resource] {
 		if rule != b.id {
 			blockers = w.appendVerdict(blockers, w.queued(rule, resource))

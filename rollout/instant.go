@@ -57,17 +57,17 @@ type wakeup struct {
 // is none, nor is one after the last instant, at which nobody can plan. Like every instant in a
 // plan, the next one is in UTC, whatever zone the host uses: of two equal instants it must not
 // matter which comes first.
-func (a *wakeup) wake(at time.Time) {
-	if at.After(a.now) && (a.next.IsZero() || at.Before(a.next)) && !at.After(lastInstant()) {
-		a.next = at.UTC()
+func (u *wakeup) wake(at time.Time) {
+	if at.After(u.now) && (u.next.IsZero() || at.Before(u.next)) && !at.After(lastInstant()) {
+		u.next = at.UTC()
 	}
 }
 
 // wakeBefore is wake for the instant from which on less than d is left until closes, and to
 // closes itself if d is 0. A zero closes stands for never.
-func (a *wakeup) wakeBefore(closes time.Time, d time.Duration) {
+func (u *wakeup) wakeBefore(closes time.Time, d time.Duration) {
 	if d > 0 {
 		closes = closes.Add(1 - d)
 	}
-	a.wake(closes)
+	u.wake(closes)
 }

@@ -49,7 +49,7 @@ func (w *work) due(b *bracketWork, p bracket.PendingGroup) []time.Time {
 				}
 			}
 		}
-		pending.blockers = w.blockedResource(pending.blockers, resource, b)
+		pending.blockers = w.resourceBlockers(pending.blockers, resource, b)
 		held, open := len(pending.blockers) > 0, walk.open(id) // held whoever runs
 		instants[n] = schedule.dueOn(pending, open)
 		if len(pending.blockers) > 0 && pending.due.IsZero() && !held {
