@@ -15,6 +15,11 @@ import (
 // Compile resolves a strategy for a fleet: it orders the clusters, makes the partitions, finds
 // their members, and computes every limit. It keeps nothing of its input but strings. The errors are
 // those of [Plan]; the plan is then nil.
+//
+// A partition is tried only on the clusters that fulfil one of its criteria: the name, the group, or
+// the label that the fewest other partitions ask for. Where thousands of partitions share every single
+// criterion, and differ only in how they combine them or in what labels must not be, each cluster is
+// tried with all that share it.
 func Compile(strategy Strategy, fleet Fleet, options Options) (*Compiled, error) {
 	faults := strictjson.Parts(options.Validate())
 	if options.Mode == FleetController {
