@@ -49,7 +49,8 @@ type World struct {
 
 	// Store is what the host does with a run that a step has changed: it stores the run, and returns
 	// what it will read for the next step. Nil: the run itself. Give a function that writes JSON and
-	// reads it back, to play a process that dies after every step, or to test a store.
+	// reads it back, to play a process that dies after every step, or to test a store. Every step then
+	// takes the time of the whole fleet, so that of the world grows with the square of it.
 	Store func(run *staged.Run) (*staged.Run, error)
 
 	// Trust leaves out the checks of every step.
