@@ -68,7 +68,7 @@ func TestCompileIsNoSquare(t *testing.T) {
 			}
 		}
 		t.Logf("%s: %v and %v", row.why, spent[0], spent[1])
-		if spent[1] > 20*spent[0]+time.Millisecond {
+		if spent[1] > 30*spent[0]+time.Millisecond { // up to 16 times, because the few are done before a collection
 			t.Errorf("%s: 8 times as many cost %v instead of %v", row.why, spent[1], spent[0])
 		}
 	}
