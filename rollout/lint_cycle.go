@@ -61,9 +61,9 @@ func (l *lint) lookAtCycles() {
 type waitGraph struct {
 	l         *lint
 	blocked   map[int32][]*compiledRule // target → the rules that are not satisfied now
-	order     []int32
-	waiting   map[waiter]bool // versions with a dependency that is not met yet
-	withLater bool            // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
+	order     []int32                   // the targets of blocked, ascending
+	waiting   map[waiter]bool           // versions with a dependency that is not met yet
+	withLater bool                      // a member also holds its execution for what it may get later: once it is approved, has succeeded elsewhere, or is released
 }
 
 // waiter is a target that a rule keeps from anything newer, with none as the version; or a version
@@ -78,8 +78,7 @@ type waiter struct{ target, version int32 }
 // that the member will have it is a warning.
 func (l *lint) lookAtBlocked(s waitGraph) {
 	s.waiting = l.waitingVersions(s.order)
-	supposed := s
-	supposed.withLater, supposed.blocked, supposed.order, supposed.waiting = true, maps.Clone(s.blocked), slices.Clone(s.order), maps.Clone(s.waiting)
+	supposed := waitGraph{l: l, blocked: maps.Clone(s.blocked), order: s.order, waiting: maps.Clone(s.waiting), withLater: true}
 	certain := map[int32]bool{}
 	for _, path := range s.circles() {
 		l.reportCircle(path, SeverityError)

@@ -18,13 +18,13 @@ func (l *lint) lookAtKeys() {
 			l.reportMissedKey(Finding{Policy: p.id, Path: join(p.path, "selector")}, text)
 		}
 		for _, rule := range p.rules {
-			l.lookAtRule(rule, concerned)
+			l.lookAtKeysOfRule(rule, concerned)
 		}
 	}
 }
 
-// lookAtRule does so for one rule; for concerned see PolicySet.concerned.
-func (l *lint) lookAtRule(rule *compiledRule, concerned []iter.Seq[int32]) {
+// lookAtKeysOfRule does so for one rule; for concerned see PolicySet.concerned.
+func (l *lint) lookAtKeysOfRule(rule *compiledRule, concerned []iter.Seq[int32]) {
 	w := l.w
 	switch rule.kind {
 	case KindBracket:

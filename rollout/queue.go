@@ -112,7 +112,7 @@ type queueKey struct {
 // those. Of the candidates that would begin one execution, the first is the start: between them may
 // be others, of targets on the resource that are no members.
 func (w *work) enqueue(at int32, c *candidate, blockers []Verdict, refusals []concurrency.Refusal) {
-	own := queued{c.seconds, c.nanoseconds, w.class(c), c.target, c.version, 0, c.goesBack(), nil, nil}
+	own := queued{seconds: c.seconds, nanoseconds: c.nanoseconds, class: w.class(c), target: c.target, version: c.version, goesBack: c.goesBack()}
 	if m := c.member; m != nil {
 		own.start = m.start
 		if m.pending != nil {

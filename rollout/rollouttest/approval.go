@@ -221,8 +221,5 @@ func (r *worldRun) askApprover(request ApprovalRequest, own *requests) error {
 // insertArrival lets what a person answers arrive, behind all that arrives at that instant, unless
 // no plan will ever see it.
 func (r *worldRun) insertArrival(change Change) {
-	if change.At.After(lastInstant()) {
-		return
-	}
 	r.arrivals = insertBehind(r.arrivals, change, func(c Change) time.Time { return c.At })
 }

@@ -291,14 +291,15 @@ func (r *worldRun) end(e ending) {
 
 // insertEnding puts an ending behind those of the same instant, unless no plan will ever see it.
 func (r *worldRun) insertEnding(e ending) {
-	if e.at.After(lastInstant()) {
-		return
-	}
 	r.ends = insertBehind(r.ends, e, func(e ending) time.Time { return e.at })
 }
 
-// insertBehind puts what happens at an instant into a list by time, behind all of the same instant.
+// insertBehind puts what happens at an instant into a list by time, behind all of the same instant,
+// unless no plan will ever see it.
 func insertBehind[T any](list []T, one T, at func(T) time.Time) []T {
+	if at(one).After(lastInstant()) {
+		return list
+	}
 	k, _ := slices.BinarySearchFunc(list, at(one), func(other T, instant time.Time) int { return cmp.Or(at(other).Compare(instant), -1) })
 	return slices.Insert(list, k, one)
 }
