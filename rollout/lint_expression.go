@@ -30,11 +30,8 @@ func (l *lint) lookAtFailingSelectors() {
 		}
 	}
 	for _, p := range w.set.policies {
-		own := concerned.of[p.id]
-		if own == nil {
-			continue // most policies: to look up a rule takes a walk over all
-		}
-		if rule := w.set.rule(p.id); rule == nil || rule.pool == nil { // else it is reported for the group, which has the same id
+		own, rule := concerned.of[p.id], w.set.rule(p.id)
+		if own != nil && (rule == nil || rule.pool == nil) { // else it is reported for the group, which has the same id
 			l.reportFailing(Finding{Policy: p.id, Path: join(p.path, "selector")}, SeverityError, *own, details[p.id], nothingStarts)
 		}
 	}
