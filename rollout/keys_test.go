@@ -456,11 +456,11 @@ func TestKeyThatNobodyHasAnyMore(t *testing.T) {
 	}
 }
 
-// TestForeseenDoubtHidesNothing: overrides let three begin in a zone of two, and one in another
+// TestForeseenVetoHidesNothing: overrides let three begin in a zone of two, and one in another
 // zone, where one may be active. Who has its turn before these, and no override, waits for a place
 // in the first zone, though it is vetoed together with r5, which would begin in the other zone
 // without a key.
-func TestForeseenDoubtHidesNothing(t *testing.T) {
+func TestForeseenVetoHidesNothing(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
 		{"id":"B","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{}}},{"anyApproval":{"minApprovals":1}}`))
@@ -487,9 +487,9 @@ func TestForeseenDoubtHidesNothing(t *testing.T) {
 	}
 }
 
-// TestForeseenDoubtKeepsStrictOrder: who waits for a key reserves its place in a strict pool, also
+// TestForeseenVetoKeepsStrictOrder: who waits for a key reserves its place in a strict pool, also
 // while another candidate would begin without a key and is vetoed: r5 does not pass r4.
-func TestForeseenDoubtKeepsStrictOrder(t *testing.T) {
+func TestForeseenVetoKeepsStrictOrder(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'none'","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
 		{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":3,"strict":true}}`))
@@ -512,11 +512,11 @@ func TestForeseenDoubtKeepsStrictOrder(t *testing.T) {
 	}
 }
 
-// TestForeseenDoubtIsTakenBack: r2 would begin in zone x, which is active only for a claim that
+// TestForeseenVetoIsTakenBack: r2 would begin in zone x, which is active only for a claim that
 // nobody uses, while an override lets r4 begin in zone y. So r2 is vetoed, and r5 with it, which
 // waits behind it. But then r3 gets the places that r2 leaves and r4 needs, and y stays without a
 // start: nothing is left that vetoes r5.
-func TestForeseenDoubtIsTakenBack(t *testing.T) {
+func TestForeseenVetoIsTakenBack(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"resource.metadata['zone'] != 'none'","limit":2,"groupBy":"resource.metadata['zone']","maxActiveKeys":1}},
 		{"id":"Q","resourceConcurrency":{"groupSelector":"resource.id in ['r3', 'r4']","limit":1}},{"id":"R","resourceConcurrency":{"groupSelector":"resource.id in ['r2', 'r3']","limit":1}}`))

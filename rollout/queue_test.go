@@ -440,11 +440,11 @@ func TestReservedForOneThatMustWait(t *testing.T) {
 	}
 }
 
-// TestDoubtOnTheFirst: a, b and d are on r1, and c on r2. If a of prod begins, b of qa waits for it
+// TestVetoOnTheFirst: a, b and d are on r1, and c on r2. If a of prod begins, b of qa waits for it
 // and leaves its rate to c, which an override lets take the only place. So a is vetoed and b begins.
 // But a host that carries out d alone, which is in no bracket and on r1 too, has taken the place for
 // r1, and then a can begin: it looks at once.
-func TestDoubtOnTheFirst(t *testing.T) {
+func TestVetoOnTheFirst(t *testing.T) {
 	t.Parallel()
 	s := inEnvironments(fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}}), "qa")
 	s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool {

@@ -594,14 +594,14 @@ func (r *reference) shut(o openings) (blockers []string) {
 			reasons[rule.id] = "window_too_short"
 		}
 	}
-	var doomed []string
+	var never []string
 	if !ever {
-		doomed, until, ever = o.blame(r.now, longest)
+		never, until, ever = o.blame(r.now, longest)
 	}
 	for _, rule := range o.rules {
 		if reason := reasons[rule.id]; reason != "" {
 			text := reason + " " + rule.id
-			if ever && !slices.Contains(doomed, rule.id) {
+			if ever && !slices.Contains(never, rule.id) {
 				text += " " + until.Format(time.RFC3339Nano)
 			}
 			blockers = append(blockers, text)
@@ -613,11 +613,11 @@ func (r *reference) shut(o openings) (blockers []string) {
 // blame lists the windows because of which it is never open for so long, and when it would be without
 // them. Those are the windows that are never open for so long themselves or, in a policy without such
 // a window, all of them; and all windows if each policy is open for so long by itself.
-func (o openings) blame(at time.Time, d time.Duration) (doomed []string, until time.Time, ever bool) {
+func (o openings) blame(at time.Time, d time.Duration) (never []string, until time.Time, ever bool) {
 	rest := openings{rules: o.rules, opened: map[int]bool{}}
 	maps.Copy(rest.opened, o.opened)
 	for len(rest.rules) > 0 && !ever {
-		var guilty []string
+		var shut []string
 		for policy := range 10 {
 			own := openings{opened: rest.opened}
 			var alone, all []string
@@ -631,18 +631,18 @@ func (o openings) blame(at time.Time, d time.Duration) (doomed []string, until t
 				}
 			}
 			if _, fits := own.nextFit(at, d); !fits && len(alone) > 0 {
-				guilty = append(guilty, alone...)
+				shut = append(shut, alone...)
 			} else if !fits {
-				guilty = append(guilty, all...)
+				shut = append(shut, all...)
 			}
 		}
 		var kept []namedRule
 		for _, rule := range rest.rules {
-			if len(guilty) > 0 && !slices.Contains(guilty, rule.id) {
+			if len(shut) > 0 && !slices.Contains(shut, rule.id) {
 				kept = append(kept, rule)
 				continue
 			}
-			doomed = append(doomed, rule.id)
+			never = append(never, rule.id)
 			rest.opened[rule.policy] = rest.opened[rule.policy] || allows(rule)
 		}
 		rest.rules = kept
@@ -650,18 +650,18 @@ func (o openings) blame(at time.Time, d time.Duration) (doomed []string, until t
 			until, ever = rest.nextFit(at, d)
 		}
 	}
-	return doomed, until, ever && until.After(at)
+	return never, until, ever && until.After(at)
 }
 
-// setback is what a rule of rollback makes of the version that a target keeps.
-type setback struct {
+// wayBack is what a rule of rollback makes of the version that a target keeps.
+type wayBack struct {
 	rules []string // that are triggered
 	state string   // state: none, due, active, done, stuck
 	to    string
 	end   time.Time // of the job that failed
 }
 
-func (r *reference) setback(t rollout.Target, version string, rules []namedRule) *setback {
+func (r *reference) wayBack(t rollout.Target, version string, rules []namedRule) *wayBack {
 	versions := r.versions(t.Deployment)
 	list := jobs(t)
 	failed := slices.IndexFunc(list, func(j rollout.Job) bool { return j.Version == version })
@@ -676,7 +676,7 @@ func (r *reference) setback(t rollout.Target, version string, rules []namedRule)
 	triggers := func(rule namedRule, job rollout.Job) bool {
 		return job.Status.Terminal() && slices.Contains(rule.Rollback.OnJobStatuses, job.Status) || rule.Rollback.OnVerificationFailure && job.Verification == rollout.VerificationFailed
 	}
-	s := &setback{state: "none"}
+	s := &wayBack{state: "none"}
 	wentBack, forJob := false, false // a plan took the target back, and the job itself was the reason
 	for k := failed - 1; k >= 0; k-- {
 		if at := place(versions, list[k].Version); at >= 0 && at < place(versions, version) {
@@ -750,8 +750,8 @@ func (r *reference) recalled(rule namedRule, t rollout.Target, id string, rules 
 	})
 }
 
-// setBack says what happens to a target whose version went wrong.
-func (r *reference) setBack(t rollout.Target, floor, current, waiting string, rules []namedRule, s *setback, out *outcome) (string, *attempt) {
+// goBack says what happens to a target whose version went wrong.
+func (r *reference) goBack(t rollout.Target, floor, current, waiting string, rules []namedRule, s *wayBack, out *outcome) (string, *attempt) {
 	reason := "rollback_triggered "
 	if s.state == "stuck" {
 		reason = "rollback_failed "

@@ -993,7 +993,7 @@ func (r *reference) finished(t rollout.Target) bool {
 	if current == "" && currentOf(t) != "" { // of a version that nobody lists: it waits for that
 		return jobs(t)[0].Status == rollout.JobSuccessful
 	}
-	if s := r.setback(t, floor, rules); s != nil {
+	if s := r.wayBack(t, floor, rules); s != nil {
 		return s.state != "due" && s.state != "active"
 	}
 	blockers, needed := r.repeat(t, rules, floor, current)
@@ -1303,8 +1303,8 @@ func (r *reference) decide(t rollout.Target, out *outcome) (waiting string, a *a
 		}
 	}
 	if floor != "" {
-		if s := r.setback(t, floor, rules); s != nil {
-			return r.setBack(t, floor, current, waiting, rules, s, out)
+		if s := r.wayBack(t, floor, rules); s != nil {
+			return r.goBack(t, floor, current, waiting, rules, s, out)
 		}
 		blockers, needed := r.repeat(t, rules, floor, current)
 		switch {
@@ -1353,7 +1353,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			cmp.Compare(a.t.Environment, b.t.Environment), cmp.Compare(a.t.Deployment, b.t.Deployment))
 	})
 	before := r.pools
-	doubted := make([]bool, len(asking))
+	vetoed := make([]bool, len(asking))
 	for {
 		r.pools = map[string]*referencePool{}
 		for key, p := range before {
@@ -1361,7 +1361,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 			own.leases, own.reserved, own.fresh = slices.Clone(p.leases), map[string]bool{}, map[string]bool{}
 			r.pools[key] = &own
 		}
-		starts, refused := r.round(asking, doubted)
+		starts, refused := r.round(asking, vetoed)
 		again := false
 		for _, unproved := range []bool{true, false} {
 			for k, a := range asking {
@@ -1373,7 +1373,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 					switch {
 					case reason == "":
 					case refused[k] == nil:
-						doubted[k], again = true, true
+						vetoed[k], again = true, true
 					case refused[k][key] == "":
 						refused[k][key] = reason
 					}
@@ -1441,9 +1441,9 @@ func (r *reference) needs(a attempt) (keys []string) {
 	return keys
 }
 
-// round asks for all at once: who starts, and by pool why the others do not. Who is doubted does
+// round asks for all at once: who starts, and by pool why the others do not. Who is vetoed does
 // not start, whatever the pools say.
-func (r *reference) round(asking []attempt, doubted []bool) (starts []string, refused []map[string]string) {
+func (r *reference) round(asking []attempt, vetoed []bool) (starts []string, refused []map[string]string) {
 	take := func(a attempt) {
 		reason, held := "slot_already_down", false
 		if len(r.needs(a)) == 0 {
@@ -1478,7 +1478,7 @@ func (r *reference) round(asking []attempt, doubted []bool) (starts []string, re
 	}
 	first := make([]bool, len(asking)) // by what was so before anybody was let in
 	for k, a := range asking {
-		first[k] = !doubted[k] && !slices.ContainsFunc(r.needs(a), func(key string) bool {
+		first[k] = !vetoed[k] && !slices.ContainsFunc(r.needs(a), func(key string) bool {
 			p := r.pools[key]
 			return !p.down(a.t.Resource) || p.family() != "" && !p.active()[a.t.Resource]
 		})
@@ -1494,7 +1494,7 @@ func (r *reference) round(asking []attempt, doubted []bool) (starts []string, re
 			continue
 		}
 		said := map[string]string{}
-		strict, hopeless := false, doubted[k]
+		strict, hopeless := false, vetoed[k]
 		for _, key := range r.needs(a) {
 			if reason := r.refusal(r.pools[key], a.t.Resource); reason != "" {
 				said[key] = reason
@@ -1502,7 +1502,7 @@ func (r *reference) round(asking []attempt, doubted []bool) (starts []string, re
 			}
 			strict = strict || r.pools[key].rule.Strict
 		}
-		if len(said) == 0 && !doubted[k] {
+		if len(said) == 0 && !vetoed[k] {
 			take(a)
 			continue
 		}
