@@ -77,6 +77,9 @@ func TestMemberships(t *testing.T) {
 		{"groups by name", func(i int) partition.Definition {
 			return partition.Definition{ClusterGroup: []string{value(i), "unknown"}[i%2]}
 		}},
+		{"groups by name and label", func(i int) partition.Definition { // both hold for one group, or for two
+			return partition.Definition{ClusterGroup: value(i), ClusterGroupSelector: in("ring", value(i+50*(i%2)), value(i+1))}
+		}},
 		{"groups without a label", func(i int) partition.Definition {
 			return partition.Definition{ClusterGroupSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "ring", Operator: selector.NotIn, Values: []string{value(i)}}}}}
 		}},
@@ -91,6 +94,9 @@ func TestMemberships(t *testing.T) {
 		}},
 		{"names", func(i int) partition.Definition {
 			return partition.Definition{ClusterName: []string{fmt.Sprintf("c%03d", i), value(i)}[i%2]}
+		}},
+		{"both names of the same cluster", func(i int) partition.Definition {
+			return partition.Definition{ClusterName: []string{fmt.Sprintf("c%03d", i/2), value(7 * (i / 2))}[i%2]}
 		}},
 		{"names and labels", func(i int) partition.Definition {
 			if i%2 == 0 {
