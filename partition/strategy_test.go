@@ -325,6 +325,7 @@ func TestBadInput(t *testing.T) {
 		{why: "a misspelt label leaves its clusters to the partitions behind", strategy: def(partition.Definition{ClusterSelector: &selector.LabelSelector{MatchLabels: map[string]string{"env": "canray"}}}), clusters: 1,
 			warnings: []string{"no_member partitions[1]"}},
 		{why: "a group is a criterion, and of no clusters nobody can be a member", strategy: def(partition.Definition{ClusterGroup: "g"})},
+		{why: "nor of a partition without criterion, now or later", strategy: def(partition.Definition{Name: "typo"}), warnings: []string{"no_criterion partitions[1]"}},
 		{why: "a gate that nothing can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}, clusters: 1, warnings: []string{"gate_without_effect maxUnavailablePartitions"}},
 		{why: "no gate has an effect on no clusters", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0)}},
 		{why: "a gate that something can close", strategy: partition.Strategy{MaxUnavailablePartitions: partition.FromInt(0), MaxUnavailable: partition.FromInt(0)}, clusters: 1},
