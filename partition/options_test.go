@@ -72,6 +72,7 @@ func TestOptions(t *testing.T) {
 		{why: "what is NotReady takes up the budget", states: "uoooo", strategy: partition.Strategy{MaxUnavailable: limit(3)}, options: budget, want: "!not_applied R R budget budget"},
 		{why: "a budget that is used up is open, and has no room", states: "uuoo", strategy: partition.Strategy{MaxUnavailable: limit(2)}, options: budget, want: "!not_applied !not_applied budget budget"},
 		{why: "first deployments and fixes are not limited by the budget", states: "boppo", strategy: partition.Strategy{MaxUnavailable: limit(2)}, options: budget, want: "R R R R budget"},
+		{why: "nor do they take up in the step what it leaves", states: "bpooo", strategy: partition.Strategy{MaxUnavailable: limit(3)}, options: budget, want: "R R R R budget"},
 		{why: "more NotReady than allowed pauses all but the fix", states: "ububop", strategy: partition.Strategy{MaxUnavailable: limit(3)}, want: "!not_applied R !not_applied R threshold threshold"},
 		{why: "equal proceeds", states: "ububop", strategy: partition.Strategy{MaxUnavailable: limit(4)}, want: "!not_applied R !not_applied R R R"},
 		{why: "the batch limits the fix, too", states: "bbb", strategy: partition.Strategy{MaxUnavailable: limit(0), MaxNew: count(2)}, want: "R R batch"},
