@@ -983,8 +983,8 @@ func TestSetNegative(t *testing.T) {
 func TestRoles(t *testing.T) {
 	rolling := set("", 3, surge.UpdateStrategy{}, plain(1, 1), plain(1, 1))
 	recreate := set(surge.ReplicaRecreate, 3, budgets(0, 1), plain(1, 1), plain(1, 1))
-	protected := rolling
-	protected.Partition = 2
+	protected, protectedWhole := rolling, recreate
+	protected.Partition, protectedWhole.Partition = 2, 2
 	for _, row := range []struct {
 		spec  surge.SetSpec
 		state []string
@@ -997,6 +997,7 @@ func TestRoles(t *testing.T) {
 		{recreate, []string{"N N", "N N", "N N", ". t"}, "target target target held"},
 		{recreate, []string{"t .", "O O", "O O"}, "held held held"},
 		{protected, []string{"N .", "O O", ". ."}, "target held current"},
+		{protectedWhole, []string{"N .", "O O", "N N"}, "target held target"}, // a rollback, say, has the first one's revision as its target
 		{rolling, []string{"N N", "N N", "N N", ". t"}, "target target target held"},
 		{rolling, []string{"N N", "N N", "N N", "tO O"}, "target target target condemned"},
 	} {
