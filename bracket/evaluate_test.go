@@ -151,6 +151,17 @@ func TestVerdicts(t *testing.T) {
 			h.publish("kubelet", "v4", 140)
 			h.step(200)
 		}, "kubelet", "v4", ReasonMergeBudget, 0, "execution_end", "one merge is allowed"},
+		{"7 queued, and merges left would not help", func(h *host) {
+			h.rule.OverlapStrategy, h.rule.PreparedStatePersists = Merge, true
+			prepared(h)
+			h.until(60, "n1", "kubelet")
+			h.publish("kubelet", "v3", 70)
+			h.step(130)
+			h.end("n1", "kubelet", RunSucceeded, 131)
+			h.until(131, "n1", "uncordon")
+			h.publish("kubelet", "v4", 140)
+			h.step(200)
+		}, "kubelet", "v4", ReasonQueued, 0, "execution_end", "the budget is spent, but a post member has started, too"},
 		{"9 not due", func(h *host) { prepared(h); h.due["n1"] = at(65); h.step(60) }, "kubelet", "v2", ReasonNotDue, 65, "", "its turn comes at 65"},
 		{"9 due unknown", func(h *host) { prepared(h); h.due["n1"] = time.Time{}; h.step(60) }, "kubelet", "v2", ReasonNotDue, 0, "config", "the host does not know yet"},
 		{"9 before 10", func(h *host) {
@@ -461,6 +472,13 @@ func TestVerdicts(t *testing.T) {
 			h.targets[[2]string{"n1", "kubelet"}].Current = "v3"
 			h.step(62)
 		}, "kubelet", "v2", ReasonNotLocked, 0, "", "no group takes a target back"},
+		{"16 the lock is older than what runs, after an earlier group", func(h *host) {
+			prepared(h)
+			h.finishAll(60)
+			h.publish("kubelet", "v3", 100)
+			h.byHand("kubelet", "v4", 150)
+			h.step(160)
+		}, "kubelet", "v3", ReasonNotLocked, 0, "", "what has ended here is the execution of an earlier group"},
 		{"16 unlisted, where the oldest version is locked", func(h *host) {
 			prepared(h)
 			h.targets[[2]string{"n1", "os"}].Current = ""

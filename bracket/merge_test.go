@@ -339,6 +339,24 @@ func TestMerge(t *testing.T) {
 			h.fails("os", 161)
 			h.want("n1/os@v1!")
 		}, "a way back leads to what the node ran before it was drained"},
+		{"a main that only the older group has, and that has ended, goes back with the others", func(h *host) {
+			posts(h)
+			h.rule.OnMemberFailure = RollbackAll
+			h.member("x")
+			h.target("n1", "x", "v1")
+			h.publish("x", "v2", 0)
+			h.until(60, "n1", "os")
+			h.succeeds("x", 61)
+			h.members = h.members[:3]
+			h.next("os@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			h.is(StatusExecuting, "x=succeeded")
+			h.want("n1/os@v3")
+			h.start()
+			h.fails("os", 161)
+			h.want("n1/os@v1! n1/x@v1!")
+		}, "only one that waits is dropped: the execution has touched the target, and goes back as a whole"},
 		{"a hook that only the older group has needs nothing that was dropped", func(h *host) {
 			posts(h)
 			h.member("x", "os")
