@@ -61,6 +61,7 @@ func TestRecordsRoundTrip(t *testing.T) {
 func TestRecordsRefuse(t *testing.T) {
 	rows := []struct{ old, new, fault, why string }{
 		{`"schema":1`, `"schema":2`, "schema: 2: must be 1: written by", "a newer release wrote it"},
+		{`"schema":1`, `"schema":0`, "schema: 0: must be 1", "no release has written such a record, and what it lacks would be taken for empty"},
 		{`"schema":1`, `"schema":1,"extra":0`, "extra", "unknown fields carry a meaning that would be lost"},
 		{`"rule":"node lifecycle","e`, `"rule":"","e`, "rule", "records belong to a rule"},
 		{`"rule":"node lifecycle","r`, `"rule":"","r`, "rule", "records belong to a rule"},
