@@ -339,6 +339,13 @@ func TestOrphans(t *testing.T) {
 	if o := r.Orphans([]Holder{{"n1", "a"}, {"n2", "a"}}); o != nil {
 		t.Errorf("%+v", o)
 	}
+	abandoned, err := r.Quarantine(Holder{"n1", "a"}, 1, "abandoned")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := abandoned.Orphans([]Holder{{"n2", "a"}}); len(o) != 1 || o[0].State != Quarantined {
+		t.Errorf("the lease of an abandoned execution, which counts until somebody releases it: %+v", o)
+	}
 }
 
 // TestConfirms: a list that nobody keeps says nothing of a lease; an empty one says that nobody

@@ -561,6 +561,43 @@ func TestQueueOfManyPools(t *testing.T) {
 	}
 }
 
+// TestQueueLooksWhereAPlaceIsFree: an event does not even pass over the lines that wait at other
+// pools, of which there may be as many as resources.
+func TestQueueLooksWhereAPlaceIsFree(t *testing.T) {
+	var s Snapshot
+	for i := range 5 {
+		s.Pools = append(s.Pools, Pool{Key: fmt.Sprint("zone-", i), Limit: Count(1), Total: 9})
+	}
+	q, err := NewQueue(s, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 15 {
+		if _, err := q.Add(Candidate{Resource: fmt.Sprint("n", i), Group: "g", Rank: i, Needs: []int32{int32(i % 5)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := q.Admit(); len(got) != 5 {
+		t.Fatalf("%d start, want one per pool", len(got))
+	}
+	const nowhere = -7 // taking a line out of this heap, or moving it there, panics
+	for pool := 1; pool < 5; pool++ {
+		if len(q.spots[pool]) != 1 {
+			t.Fatalf("%d lines wait at pool %d", len(q.spots[pool]), pool)
+		}
+		q.spots[pool][0].spot, q.spots[pool][0].at = nowhere, nowhere
+	}
+	if err := q.Release(0, Holder{"n0", "g"}, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := q.Admit(); len(got) != 1 || got[0].Candidate != 5 {
+		t.Errorf("starts %+v, want the next of the first pool", got)
+	}
+	if len(q.Admit()) != 0 {
+		t.Error("a start without a place")
+	}
+}
+
 // TestQueueForgetsLines: when nobody waits any more, by admission or removal, no line is left.
 func TestQueueForgetsLines(t *testing.T) {
 	s := newScene(ten(Count(1)), Pool{Key: "zone", Limit: Count(1), Total: 3, Strict: true})
