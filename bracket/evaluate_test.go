@@ -474,6 +474,7 @@ func TestVerdicts(t *testing.T) {
 		}, "kubelet", "v2", ReasonNotLocked, 0, "", "no group takes a target back"},
 		{"16 the lock is older than what runs, after an earlier group", func(h *host) {
 			prepared(h)
+			h.target("n2", "kubelet", "v1")
 			h.finishAll(60)
 			h.publish("kubelet", "v3", 100)
 			h.byHand("kubelet", "v4", 150)

@@ -357,6 +357,30 @@ func TestMerge(t *testing.T) {
 			h.fails("os", 161)
 			h.want("n1/os@v1! n1/x@v1!")
 		}, "only one that waits is dropped: the execution has touched the target, and goes back as a whole"},
+		{"a newer group that locks less than what the target was taken to after its run", func(h *host) {
+			merging(h)
+			h.target("n2", "os", "v1")
+			h.due["n2"] = time.Time{}
+			h.until(60, "n1", "os")
+			h.succeeds("os", 70)
+			h.next("os@v3", "kubelet@v3")
+			h.byHand("os", "v4", 120)
+			h.step(160)
+			h.merged(true)
+			h.is(StatusExecuting, "os=succeeded")
+			h.want("n1/containerd@v2 n1/kubelet@v3")
+		}, "v3 is for n2: no group takes a target back, and neither does a merge"},
+		{"a run from before the merge keeps its generation", func(h *host) {
+			merging(h)
+			h.until(60, "n1", "os")
+			h.next("kubelet@v3")
+			h.succeeds("os", 160)
+			h.merged(true)
+			x := h.open("n1")
+			if m := x.Members[x.member("os")]; m.Status != MemberSucceeded || m.Generation != 1 {
+				h.t.Errorf("%+v", m)
+			}
+		}, "its id stays that of the run, for whoever looks for its job"},
 		{"a hook that only the older group has needs nothing that was dropped", func(h *host) {
 			posts(h)
 			h.member("x", "os")
