@@ -641,6 +641,52 @@ func TestFailure(t *testing.T) {
 			}
 			h.is(StatusExecuting, "drain=succeeded")
 		}, "it is done"},
+		{"retry of a skip is refused", func(h *host) {
+			h.until(60, "n1", "os")
+			h.order(Skip, "n1", "kubelet", 61)
+			h.step(61)
+			h.order(Retry, "n1", "kubelet", 62)
+			if h.step(62); len(h.plan.Refused) != 1 {
+				h.t.Errorf("%+v", h.plan.Refused)
+			}
+			h.is(StatusExecuting, "kubelet=skipped")
+		}, "there is no failed run to repeat"},
+		{"an edit of the rule between the close and the start", func(h *host) {
+			h.step(60)
+			h.rule.OnMemberFailure = RunPost
+			h.until(61, "n1", "os")
+			h.fails("os", 62)
+			h.want("")
+			h.is(StatusFailed, "os=failed kubelet=waiting uncordon=waiting")
+		}, "the group has a copy of the rule that was in force at its close"},
+		{"an edit of the rule while a run is in progress", func(h *host) {
+			h.rule.StuckAfterSeconds = 600
+			h.until(60, "n1", "os")
+			h.rule.StuckAfterSeconds = 60
+			if h.step(65); len(h.plan.Stuck) != 0 {
+				h.t.Errorf("%+v", h.plan.Stuck)
+			}
+			if h.step(70); len(h.plan.Stuck) != 1 {
+				h.t.Errorf("%+v", h.plan.Stuck)
+			}
+		}, "it is stuck when the group's copy of the rule says so"},
+		{"a post that an operator skips after a failure", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			h.want("n1/uncordon@v1")
+			h.order(Skip, "n1", "uncordon", 65)
+			h.step(65)
+			h.endsAs(StatusFailed, 61)
+		}, "a skipped post is satisfied: nothing is left that could end the execution"},
+		{"a post whose target goes after a failure", func(h *host) {
+			h.rule.OnMemberFailure = RunPost
+			h.until(60, "n1", "os")
+			h.fails("os", 61)
+			delete(h.targets, [2]string{"n1", "uncordon"})
+			h.step(65)
+			h.endsAs(StatusFailed, 61)
+		}, "it is cancelled, and so is the wait for it"},
 		{"resolve", func(h *host) {
 			h.until(60, "n1", "os")
 			h.fails("os", 61)
