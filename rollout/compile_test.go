@@ -35,7 +35,7 @@ func TestPoliciesAreNotRetained(t *testing.T) {
 		{"versionCooldown":{"intervalSeconds":60}},
 		{"deploymentWindow":{"weekly":{"days":["mon"],"start":"09:00","end":"17:00"},"allowWindow":false}},
 		{"retry":{"maxRetries":2,"maxBackoffSeconds":60,"retryOnStatuses":["failure"]}},
-		{"rollback":{"onJobStatuses":["failure"]}}]}`))
+		{"rollback":{"onJobStatuses":["failure"],"onVersionStatuses":["rejected"]}}]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,35 @@ func TestPoliciesAreNotRetained(t *testing.T) {
 	if edited < 50 {
 		t.Errorf("only %d values were edited", edited)
 	}
+	for _, rule := range policies[0].Rules {
+		for _, k := range rule.kinds() {
+			if k.set {
+				for _, field := range unset(reflect.ValueOf(k.rule).Elem()) {
+					t.Errorf("no value was edited behind %s of %s: give it one above", field, k.name)
+				}
+			}
+		}
+	}
+}
+
+// unset lists the fields of a struct, and of those in it, behind which there could be values that a
+// copy shares, and are none.
+func unset(v reflect.Value) (fields []string) {
+	for k := range v.NumField() {
+		field := v.Field(k)
+		if !v.Type().Field(k).IsExported() {
+			continue // such as those of a time, which nobody edits
+		}
+		switch kind := field.Kind(); {
+		case (kind == reflect.Pointer || kind == reflect.Slice || kind == reflect.Map) && field.IsNil():
+			fields = append(fields, v.Type().Field(k).Name)
+		case kind == reflect.Struct:
+			fields = append(fields, unset(field)...)
+		case kind == reflect.Pointer && field.Type().Elem().Kind() == reflect.Struct:
+			fields = append(fields, unset(field.Elem())...)
+		}
+	}
+	return fields
 }
 
 // edit changes every value that can be reached.

@@ -109,7 +109,8 @@ func (r Rule) clone() Rule {
 		own.RetryOnStatuses = slices.Clone(own.RetryOnStatuses)
 	}
 	if r.Rollback = copyOf(r.Rollback); r.Rollback != nil {
-		r.Rollback.OnJobStatuses = slices.Clone(r.Rollback.OnJobStatuses)
+		own := r.Rollback
+		own.OnJobStatuses, own.OnVersionStatuses = slices.Clone(own.OnJobStatuses), slices.Clone(own.OnVersionStatuses)
 	}
 	return r
 }
