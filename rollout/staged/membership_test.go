@@ -229,6 +229,24 @@ func TestBudgetsGrowWithTheirStage(t *testing.T) {
 	}
 }
 
+// TestBudgetsDoNotShrinkWithTheFleet: who was removed or skipped was a member, and a percentage
+// counts such a one, so that nobody else's failure exceeds a budget because somebody left.
+func TestBudgetsDoNotShrinkWithTheFleet(t *testing.T) {
+	half := concurrency.Percent(50)
+	of := func(stage, run concurrency.Limit) staged.Strategy {
+		only := all("only", 4)
+		only.MaxFailures = stage
+		return staged.Strategy{Stages: []staged.Stage{only}, MaxFailures: run}
+	}
+	for why, strategy := range map[string]staged.Strategy{"of the stage": of(half, concurrency.Limit{}), "of the run": of(concurrency.Limit{}, half)} {
+		s := newScene(t, strategy, staged.Options{}, []string{"c1", "c2", "c3", "c4"})
+		s.step(staged.Input{Removed: []string{"c3"}, Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c4"}}})
+		if s.see(staged.HealthFailed, "c1", "c2"); s.run.Phase() != staged.PhasePartiallySucceeded {
+			t.Errorf("%s: %s: two of the four that ever were members may fail", why, s.run.Phase())
+		}
+	}
+}
+
 // TestGoneBeforeItsRemovalIsAskedFor: a target that is gone before its turn is done without a slot,
 // and a host that attaches tokens has for it that of its start alone. Once there is an action in
 // the cleanup, that is of before.
