@@ -247,7 +247,9 @@ func (e Event) String() string {
 // state or about overlapping brackets; then there is no plan. An expression that fails on a target
 // holds that target only, and is in its blockers.
 //
-// Time and memory grow with the number of targets, plus a sort of what is ranked.
+// Time and memory grow with the number of targets, plus a sort of what is ranked. No plan builds on
+// the one before: after a single event it costs as much as the first, so where events come faster
+// than plans are made, make one plan of all that have come.
 func (s *PolicySet) Plan(snapshot Snapshot, now time.Time) (Plan, error) {
 	w, err := s.begin(&snapshot, now)
 	if err != nil {
