@@ -119,6 +119,7 @@ func TestChangesOfTheClock(t *testing.T) {
 		{"friday night", "Europe/Berlin", "fri", `"start":"22:00","end":"04:00"`, allow, []string{"2026-06-05T20:00:00Z 2026-06-06T02:00:00Z"}, "the day is that of the start"},
 		{"half an hour", "Australia/Lord_Howe", "sun", `"start":"02:15"},"durationMinutes":60,"x":{`, allow, []string{"2026-10-03T15:30:00Z 2026-10-03T16:30:00Z"}, "the gap is from 02:00 to 02:30"},
 		{"no such date", "Pacific/Apia", "fri", `"start":"10:00","end":"12:00"`, allow, []string{}, "Samoa left out Friday 2011-12-30"},
+		{"no such date, elapsed", "Pacific/Apia", "fri", `"start":"10:00"},"durationMinutes":60,"x":{`, allow, []string{}, "nor does an hour of that Friday start with Saturday, as it would after a gap"},
 		{"night into a date that is left out", "Pacific/Apia", "thu", `"start":"22:00","end":"04:00"`, allow, []string{"2011-12-30T08:00:00Z 2011-12-30T10:00:00Z"}, "at midnight it is Saturday, past Friday 04:00"},
 		{"the day after", "Pacific/Apia", "sat", `"start":"00:00","end":"02:00"`, allow, []string{"2011-12-30T10:00:00Z 2011-12-30T12:00:00Z"}, "Saturday begins where Thursday ends"},
 		{"gap up to midnight", "America/Nuuk", "sat", `"start":"23:30"},"durationMinutes":60,"x":{`, allow, []string{"2024-03-31T01:00:00Z 2024-03-31T02:00:00Z"}, "23:30 on Saturday is skipped: Saturday's occurrence starts with Sunday"},
