@@ -115,6 +115,8 @@ func TestProgression(t *testing.T) {
 		{"until then it is not", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1)}, nil, 60, "", 1, "61"},
 		{"the newest success counts for that", progress(`"maximumAgeHours":1`), [][]rollout.Job{{ran("v2", rollout.JobSuccessful, 1), ran("v2", rollout.JobSuccessful, 30)}}, nil, 61, "", 1, "90"},
 		{"on whichever target", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1), ok(30), ok(2)}, nil, 61, "", 30, "90"},
+		{"too few successes are awaited, however old they are", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1), nil}, nil, 65, "progression_waiting e 1 of 2; rollout_not_started g", 0, ""},
+		{"also where the last of them is recorded already", progress(`"maximumAgeHours":1`), [][]rollout.Job{ok(1), ok(80)}, nil, 65, "progression_waiting e 1 of 2 until 80; rollout_not_started g until 80", 0, "80"},
 		{"one that is too old before it has soaked has no end of the soak to wait for", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60`), [][]rollout.Job{ok(1)}, nil, 10, "progression_waiting e 1 of 1; rollout_not_started g", 0, "61"},
 		{"a younger success beside it lets it soak to the end", progress(`"maximumAgeHours":1,"minimumSoakTimeMinutes":60,"minimumSuccessPercentage":50`), [][]rollout.Job{ok(1), ok(2)}, nil, 10,
 			"progression_waiting e 2 of 1 until 61; rollout_not_started g until 61", 0, "61"},
