@@ -191,6 +191,13 @@ func TestProgression(t *testing.T) {
 			if row.waits == "" && len(plan.State.Rollouts) > 0 && !plan.State.Rollouts[0].StartAt.Equal(minute(row.since)) {
 				t.Errorf("the rollout starts at %v, want minute %d", plan.State.Rollouts[0].StartAt, row.since)
 			}
+			for _, start := range plan.Start {
+				if start.Environment == "prod" && start.Version == "v2" {
+					if got := progressedSince(t, &plan, start); !got.Equal(minute(row.since)) {
+						t.Errorf("%s: explained as satisfied since %v, want minute %d", start.TargetID, got, row.since)
+					}
+				}
+			}
 			next := ""
 			if !plan.Next.IsZero() {
 				next = fmt.Sprint(plan.Next.Sub(t0).Minutes())
@@ -200,6 +207,23 @@ func TestProgression(t *testing.T) {
 			}
 		})
 	}
+}
+
+// progressedSince returns since when all progressions of a start are satisfied, as it is explained.
+func progressedSince(t *testing.T, plan *rollout.Plan, start rollout.Start) (since time.Time) {
+	t.Helper()
+	e, err := plan.Explain(start.TargetID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range e.Versions {
+		for _, rule := range v.Rules {
+			if v.Version == start.Version && rule.Kind == rollout.KindProgression && rule.Since.After(since) {
+				since = rule.Since
+			}
+		}
+	}
+	return since
 }
 
 // TestProgressionOfTheDeployment: what another deployment did there does not count.
