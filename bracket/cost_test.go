@@ -3,7 +3,6 @@ package bracket
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/internal/testkit"
 )
@@ -11,9 +10,7 @@ import (
 // TestCostOfMany: eight times as much of one thing costs about eight times the processor time, and
 // not sixty-four times.
 func TestCostOfMany(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	const factor = 8
 	now := at(100_000)
 	rule := Rule{DeploymentSelector: "true", ReadinessMode: Immediate, MemberRoles: &MemberRoles{}}
@@ -172,22 +169,14 @@ func TestCostOfMany(t *testing.T) {
 			}
 		}},
 	} {
-		var spent [2]time.Duration
-		for k, n := range [...]int{row.few, factor * row.few} {
+		of := func(n int) func() {
 			run := row.of(n)
-			for range 3 { // the least of them: a collection may fall into one
-				began := testkit.CPUTime()
-				done := run()
-				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-					spent[k] = took
-				}
-				if done != n {
+			return func() {
+				if done := run(); done != n {
 					t.Fatalf("%s: %d of %d", row.why, done, n)
 				}
 			}
 		}
-		if spent[1] > time.Duration(row.most)*spent[0] {
-			t.Errorf("%s: %d times as many cost %v instead of %v", row.why, factor, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, row.most, of(row.few), of(factor*row.few))
 	}
 }

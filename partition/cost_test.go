@@ -3,7 +3,6 @@ package partition_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
@@ -13,9 +12,7 @@ import (
 // TestCompileIsNoSquare: eight times as many clusters, partitions and groups cost about eight times as
 // much where each cluster is in one partition and one group. A square would cost 64 times as much.
 func TestCompileIsNoSquare(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	is := func(key, value string) *selector.LabelSelector {
 		return &selector.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}
@@ -42,8 +39,7 @@ func TestCompileIsNoSquare(t *testing.T) {
 			return partition.Definition{ClusterName: fmt.Sprintf("c%05d", i), ClusterGroupSelector: &selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: "none", Operator: selector.DoesNotExist}}}}
 		}},
 	} {
-		var spent [2]time.Duration
-		for k, n := range [...]int{500, 4000} {
+		of := func(n int) func() {
 			var strategy partition.Strategy
 			fleet := partition.Fleet{Groups: map[string]map[string]string{}}
 			for i := range n {
@@ -53,23 +49,16 @@ func TestCompileIsNoSquare(t *testing.T) {
 				fleet.Clusters = append(fleet.Clusters, partition.Cluster{Name: fmt.Sprintf("c%05d", i), Wanted: "v2", Groups: []string{group},
 					Labels: map[string]string{"own": own, "own" + own: "yes"}})
 			}
-			for range 3 { // the least of them: a collection may fall into one
-				began := testkit.CPUTime()
+			return func() {
 				compiled, err := partition.Compile(strategy, fleet, partition.Options{})
 				if err != nil {
 					t.Fatal(err)
-				}
-				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-					spent[k] = took
 				}
 				if members, err := compiled.Members(n - 1); err != nil || len(members) != 1 || members[0].Index != n-1 {
 					t.Fatalf("%s: the last partition has %v, %v", row.why, members, err)
 				}
 			}
 		}
-		t.Logf("%s: %v and %v", row.why, spent[0], spent[1])
-		if spent[1] > 30*spent[0]+time.Millisecond { // up to 16 times, because the few are done before a collection
-			t.Errorf("%s: 8 times as many cost %v instead of %v", row.why, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, 30, of(500), of(4000)) // up to 16 times, because the few are done before a collection
 	}
 }

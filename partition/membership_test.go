@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/partition"
@@ -258,9 +257,7 @@ func TestManyGroups(t *testing.T) {
 }
 
 func manyGroups(t *testing.T, of func(group string) partition.Definition) {
-	const few, factor, most = 1_000, 16, 100
-	var spent [2]time.Duration
-	for k, n := range [...]int{few, factor * few} {
+	compile := func(n int) func() {
 		var strategy partition.Strategy
 		fleet := partition.Fleet{Groups: map[string]map[string]string{}}
 		for i := range n {
@@ -270,14 +267,10 @@ func manyGroups(t *testing.T, of func(group string) partition.Definition) {
 			strategy.Partitions = append(strategy.Partitions, of(group))
 		}
 		strategy.Partitions[n-1] = partition.Definition{ClusterGroupSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": "1"}}}
-		for range 3 { // the least of them: a collection may fall into one
-			before := testkit.CPUTime()
+		return func() {
 			compiled, err := partition.Compile(strategy, fleet, partition.Options{})
 			if err != nil {
 				t.Fatal(err)
-			}
-			if took := testkit.CPUTime() - before; spent[k] == 0 || took < spent[k] {
-				spent[k] = took
 			}
 			for _, row := range []struct {
 				partition, want int
@@ -289,9 +282,7 @@ func manyGroups(t *testing.T, of func(group string) partition.Definition) {
 			}
 		}
 	}
-	if spent[1] > most*spent[0] {
-		t.Errorf("%d times as many groups and partitions cost %v instead of %v", factor, spent[1], spent[0])
-	}
+	testkit.CompareCost(t, "sixteen times as many groups and partitions", 100, compile(1000), compile(16_000))
 }
 
 // compareMembers compares memberships with trying every selector on every cluster.

@@ -437,37 +437,17 @@ func TestCostOfComparing(t *testing.T) {
 			return compile(t, "["+strings.Join(policies, ",")+"]"), s
 		}, func(plan rollout.Plan, n int) bool { return plan.Waiting.Len() == n }},
 	} {
-		var worlds [2]func() time.Duration
-		for k, n := range [...]int{few, factor * few} {
+		of := func(n int) func() {
 			set, s := row.of(n)
-			worlds[k] = func() time.Duration {
-				began := testkit.CPUTime()
+			return func() {
 				plan := mustPlan(t, set, s, t0.Add(time.Hour))
-				took := testkit.CPUTime() - began
 				if !row.want(plan, n) {
 					t.Fatalf("%s: %d start and %d wait", row.why, len(plan.Start), plan.Waiting.Len())
 				}
-				return took
 			}
 		}
-		spent := least(worlds, most)
-		if spent[1] > most*spent[0] {
-			t.Errorf("%s: %d times as many cost %v instead of %v", row.why, factor, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, most, of(few), of(factor*few))
 	}
-}
-
-// least runs two worlds in turn, and returns the least that each took, since a collection may fall into
-// a run. It goes on for a while as long as the second takes more than most times the first.
-func least(worlds [2]func() time.Duration, most time.Duration) (spent [2]time.Duration) {
-	for try := 0; try < 3 || try < 12 && spent[1] > most*spent[0]; try++ {
-		for k, world := range worlds {
-			if took := world(); try == 0 || took < spent[k] {
-				spent[k] = took
-			}
-		}
-	}
-	return spent
 }
 
 // TestCostOfManyOfOneTarget: what many rules, freezes, versions or dependencies say of one target is
@@ -647,18 +627,7 @@ func TestCostOfManyOfOneTarget(t *testing.T) {
 			}
 		}},
 	} {
-		var worlds [2]func() time.Duration
-		for k, n := range [...]int{few, factor * few} {
-			run := row.of(n)
-			worlds[k] = func() time.Duration {
-				began := testkit.CPUTime()
-				run()
-				return testkit.CPUTime() - began
-			}
-		}
-		if spent := least(worlds, most); spent[1] > most*spent[0] {
-			t.Errorf("%s: %d times as many cost %v instead of %v", row.why, factor, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, most, row.of(few), row.of(factor*few))
 	}
 }
 

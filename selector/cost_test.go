@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/selector"
@@ -69,9 +68,7 @@ func TestIndexCountsBeforeItLists(t *testing.T) {
 // TestCostOfSchemas: eight times as many names, or a name of eight times the length, cost about eight
 // times the processor time, and not sixty-four times.
 func TestCostOfSchemas(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	const factor = 8
 	for _, row := range []struct {
 		why string
@@ -101,21 +98,14 @@ func TestCostOfSchemas(t *testing.T) {
 			}
 		}},
 	} {
-		var spent [2]time.Duration
-		for k, n := range [...]int{row.few, factor * row.few} {
+		of := func(n int) func() {
 			run := row.of(n)
-			for range 3 { // the least of them: a collection may fall into one
-				began := testkit.CPUTime()
+			return func() {
 				for range 40 { // one takes no time that can be measured
 					run()
 				}
-				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-					spent[k] = took
-				}
 			}
 		}
-		if spent[1] > 30*spent[0] {
-			t.Errorf("%s: %d times as many cost %v instead of %v", row.why, factor, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, 30, of(row.few), of(factor*row.few))
 	}
 }

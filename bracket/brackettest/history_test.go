@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -612,9 +610,7 @@ func TestHistoryOfFaults(t *testing.T) {
 
 // TestCostOfHistory: the time to check a history does not grow with its square.
 func TestCostOfHistory(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	ctx := context.Background()
 	answered := func(client bracket.Store, n int) {
 		revision := int64(0)
@@ -635,7 +631,7 @@ func TestCostOfHistory(t *testing.T) {
 			_ = client.Delete(ctx, "k", revision)
 		}
 	}
-	cost := func(calls func(bracket.Store, int), loses bool, n int) time.Duration {
+	check := func(calls func(bracket.Store, int), loses bool, n int) func() {
 		saves := 0
 		store := brackettest.NewFaultStore(new(bracket.MemoryStore), func(c brackettest.Call) brackettest.Fault {
 			if !loses || c.Method != "Save" {
@@ -646,15 +642,11 @@ func TestCostOfHistory(t *testing.T) {
 		})
 		var history brackettest.History
 		calls(history.Record(store), n)
-		least := time.Duration(math.MaxInt64)
-		for range 5 {
-			before := testkit.CPUTime()
+		return func() {
 			if err := history.Check(); err != nil {
 				t.Fatal(err)
 			}
-			least = min(least, testkit.CPUTime()-before)
 		}
-		return least
 	}
 	const few, factor = 1000, 32
 	for _, row := range []struct {
@@ -665,8 +657,6 @@ func TestCostOfHistory(t *testing.T) {
 		{"every write is answered", answered, false},
 		{"of every other save the answer is lost, and of the others the call", lost, true},
 	} {
-		if one, many := cost(row.calls, row.loses, few), cost(row.calls, row.loses, factor*few); many > 6*factor*one {
-			t.Errorf("%s: %d calls take %v, and %d times as many %v", row.why, 3*few, one, factor, many)
-		}
+		testkit.CompareCost(t, row.why, 6*factor, check(row.calls, row.loses, few), check(row.calls, row.loses, factor*few))
 	}
 }

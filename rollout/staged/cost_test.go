@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
@@ -16,9 +15,7 @@ import (
 // TestVerdictsCostTheSame: what keeps a run from going on is found without looking at the whole
 // fleet, however many failed in whatever way.
 func TestVerdictsCostTheSame(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	targets := func(n int) (fleet staged.Fleet, names []string) {
 		fleet.Version = "v2"
 		for i := range n {
@@ -54,34 +51,25 @@ func TestVerdictsCostTheSame(t *testing.T) {
 			return run
 		}},
 	} {
-		var spent [2]time.Duration
-		for k, n := range [...]int{100, 20_000} {
+		of := func(n int) func() {
 			run := row.of(n)
-			for range 5 { // the least of them: a collection may fall into one
-				began := testkit.CPUTime()
+			return func() {
 				for range 20 {
 					v, ok := run.Waits()
 					if !ok || v.Data.Total != n || v.On[0].Detail != row.held {
 						t.Fatalf("%s: %s", row.why, v)
 					}
 				}
-				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-					spent[k] = took
-				}
 			}
 		}
-		if spent[1] > 20*spent[0]+100*time.Microsecond { // 200 times as many
-			t.Errorf("%s: 200 times as many cost %v instead of %v", row.why, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, 20, of(100), of(20_000))
 	}
 }
 
 // TestEqualNamesCostTheSame: a stored run in which all members have one name is refused, and that
 // costs no more than reading one in which each has its own.
 func TestEqualNamesCostTheSame(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	const n = 50_000
 	fleet := staged.Fleet{Version: "v2"}
 	for i := range n {
@@ -96,19 +84,12 @@ func TestEqualNamesCostTheSame(t *testing.T) {
 	if len(equal) != len(own) || bytes.Count(equal, []byte(`"c00000"`)) != n {
 		t.Fatalf("%d names are equal", bytes.Count(equal, []byte(`"c00000"`)))
 	}
-	var spent [2]time.Duration
-	for k, stored := range [...][]byte{own, equal} {
-		for range 3 { // the least of them: a collection may fall into one
-			began := testkit.CPUTime()
-			if err := json.Unmarshal(stored, new(staged.Run)); (err == nil) != (k == 0) {
+	read := func(stored []byte, valid bool) func() {
+		return func() {
+			if err := json.Unmarshal(stored, new(staged.Run)); (err == nil) != valid {
 				t.Fatalf("%v", err)
-			}
-			if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-				spent[k] = took
 			}
 		}
 	}
-	if spent[1] > 5*spent[0] {
-		t.Errorf("%v, and %v with equal names", spent[0], spent[1])
-	}
+	testkit.CompareCost(t, "equal names", 5, read(own, true), read(equal, false))
 }

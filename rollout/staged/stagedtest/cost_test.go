@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
@@ -15,9 +14,7 @@ import (
 // TestCostIsNoSquare: eight times as much costs about eight times as much. A square would cost 64
 // times as much.
 func TestCostIsNoSquare(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	// groups returns a run in n stages of one target each, with tasks before each of them.
 	groups := func(n int, tasks ...staged.Task) *staged.Run {
 		var list []staged.DecisionGroup
@@ -93,20 +90,6 @@ func TestCostIsNoSquare(t *testing.T) {
 			}
 		}},
 	} {
-		var spent [2]time.Duration
-		for k, n := range [...]int{500, 4000} {
-			do := row.of(n)
-			for range 3 { // the least of them: a collection may fall into one
-				began := testkit.CPUTime()
-				do()
-				if took := testkit.CPUTime() - began; spent[k] == 0 || took < spent[k] {
-					spent[k] = took
-				}
-			}
-		}
-		t.Logf("%s: %v and %v", row.why, spent[0], spent[1])
-		if spent[1] > 30*spent[0]+time.Millisecond { // up to 16 times, because the few are done before a collection
-			t.Errorf("%s: 8 times as many cost %v instead of %v", row.why, spent[1], spent[0])
-		}
+		testkit.CompareCost(t, row.why, 30, row.of(500), row.of(4000)) // up to 16 times, because the few are done before a collection
 	}
 }

@@ -907,16 +907,13 @@ func TestChecks(t *testing.T) {
 // TestManyStages: a world costs what happens in it, and not that times the number of its stages, of
 // which a run that was made by FromOCM can have any number.
 func TestManyStages(t *testing.T) {
-	if testkit.Race || testkit.CPUTime() == 0 {
-		t.Skip("processor time cannot be compared")
-	}
+	testkit.NeedCPUTime(t)
 	const n = 4000
 	var names []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("c%05d", i))
 	}
-	spent := map[int]time.Duration{}
-	for _, stages := range []int{1, n / 5} {
+	in := func(stages int) func() {
 		var groups []staged.DecisionGroup
 		for part := range slices.Chunk(names, n/stages) {
 			groups = append(groups, staged.DecisionGroup{Index: int32(len(groups)), Clusters: part})
@@ -926,20 +923,13 @@ func TestManyStages(t *testing.T) {
 			t.Fatal(err)
 		}
 		world := stagedtest.World{StagedRun: compile(t, strategy, fleet(names...), options), Start: t0, Target: spread, Trust: true}
-		for range 3 { // the least of them: a collection may fall into one
-			began := testkit.CPUTime()
+		return func() {
 			if timeline := play(t, world); !timeline.Done() || len(timeline.Stages) != stages+1 {
 				t.Fatal(timeline)
 			}
-			if took := testkit.CPUTime() - began; spent[stages] == 0 || took < spent[stages] {
-				spent[stages] = took
-			}
 		}
 	}
-	if spent[n/5] > 4*spent[1]+10*time.Millisecond {
-		t.Errorf("%d stages cost %v, and one %v", n/5, spent[n/5], spent[1])
-	}
-	t.Log(spent)
+	testkit.CompareCost(t, "hundreds of stages instead of one", 4, in(1), in(n/5))
 }
 
 // all is a stage that has every target.
