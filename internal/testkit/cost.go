@@ -14,15 +14,15 @@ func NeedCPUTime(t testing.TB) {
 	}
 }
 
-// CompareCost fails a test if many takes more than most times the processor time of few, and 100 µs
-// more than that, below which the time cannot be measured. Both run in turn, and the least that each
+// CompareCost fails a test if many takes more than most times the processor time of few, unless that
+// is less than 100 µs, which cannot be told from nothing. Both run in turn, and the least that each
 // took counts, since a garbage collection may fall into any run. As long as many takes too long they
 // run again, up to a dozen times.
 func CompareCost(t testing.TB, why string, most int, few, many func()) {
 	t.Helper()
-	const unmeasurable = 100 * time.Microsecond
 	var spent [2]time.Duration
-	for try := 0; try < 3 || try < 12 && spent[1] > time.Duration(most)*spent[0]+unmeasurable; try++ {
+	tooLong := func() bool { return spent[1] > max(time.Duration(most)*spent[0], 100*time.Microsecond) }
+	for try := 0; try < 3 || try < 12 && tooLong(); try++ {
 		for k, work := range [...]func(){few, many} {
 			began := CPUTime()
 			work()
@@ -31,7 +31,7 @@ func CompareCost(t testing.TB, why string, most int, few, many func()) {
 			}
 		}
 	}
-	if spent[1] > time.Duration(most)*spent[0]+unmeasurable {
-		t.Errorf("%s: %v, and not more than %d times as much as %v", why, spent[1], most, spent[0])
+	if tooLong() {
+		t.Errorf("%s: %v, which is more than %d times %v", why, spent[1], most, spent[0])
 	}
 }
