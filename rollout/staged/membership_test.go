@@ -210,16 +210,17 @@ func TestStagesAreFoundAsByTrying(t *testing.T) {
 	}, "several", "none")
 }
 
+// halfMayFail returns strategies of one stage with n targets at a time, by what the budget is of.
+func halfMayFail(n int) map[string]staged.Strategy {
+	stage, run := staged.Strategy{Stages: []staged.Stage{all("only", n)}}, staged.Strategy{Stages: []staged.Stage{all("only", n)}}
+	stage.Stages[0].MaxFailures, run.MaxFailures = concurrency.Percent(50), concurrency.Percent(50)
+	return map[string]staged.Strategy{"of the stage": stage, "of the run": run}
+}
+
 // TestBudgetsGrowWithTheirStage: a percentage is of the members, so that one who joins brings a held
 // run back within its budget, be it that of the stage or that of the run.
 func TestBudgetsGrowWithTheirStage(t *testing.T) {
-	half := concurrency.Percent(50)
-	of := func(stage, run concurrency.Limit) staged.Strategy {
-		only := all("only", 1)
-		only.MaxFailures = stage
-		return staged.Strategy{Stages: []staged.Stage{only}, MaxFailures: run}
-	}
-	for why, strategy := range map[string]staged.Strategy{"of the stage": of(half, concurrency.Limit{}), "of the run": of(concurrency.Limit{}, half)} {
+	for why, strategy := range halfMayFail(1) {
 		s := newScene(t, strategy, staged.Options{OnFailure: staged.Hold, Added: staged.Append}, []string{"c1"})
 		s.see(staged.HealthFailed, "c1").want(staged.PhaseHeld, "c1 failed (reported_failed)")
 		s.step(staged.Input{Added: []staged.Target{{Name: "c2"}}}).want(staged.PhaseProgressing, "c1 failed (reported_failed), c2 starting")
@@ -232,13 +233,7 @@ func TestBudgetsGrowWithTheirStage(t *testing.T) {
 // TestBudgetsDoNotShrinkWithTheFleet: who was removed or skipped was a member, and a percentage
 // counts such a one, so that nobody else's failure exceeds a budget because somebody left.
 func TestBudgetsDoNotShrinkWithTheFleet(t *testing.T) {
-	half := concurrency.Percent(50)
-	of := func(stage, run concurrency.Limit) staged.Strategy {
-		only := all("only", 4)
-		only.MaxFailures = stage
-		return staged.Strategy{Stages: []staged.Stage{only}, MaxFailures: run}
-	}
-	for why, strategy := range map[string]staged.Strategy{"of the stage": of(half, concurrency.Limit{}), "of the run": of(concurrency.Limit{}, half)} {
+	for why, strategy := range halfMayFail(4) {
 		s := newScene(t, strategy, staged.Options{}, []string{"c1", "c2", "c3", "c4"})
 		s.step(staged.Input{Removed: []string{"c3"}, Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c4"}}})
 		if s.see(staged.HealthFailed, "c1", "c2"); s.run.Phase() != staged.PhasePartiallySucceeded {
