@@ -512,7 +512,7 @@ func TestI9LongClosedTimeIsOneStep(t *testing.T) {
 				}
 			}
 		}
-		testkit.CompareCost(t, name, 5, within(2), within(60))
+		testkit.CompareCost(t, name, 5, within(2), within(270))
 	}
 }
 
