@@ -73,7 +73,7 @@ type rule struct {
 	Hours   int               `json:"waitHours"`
 	Sleep   uint              `json:"sleepSeconds"`
 	Pace    int               `json:"pace" unit:"minutes"`
-	Delay   int               `json:"delay"`
+	Delay   int64             `json:"delay"`
 	Quota   quota             `json:"quota"`
 	Kind    string            `json:"quotaType"`
 	Value   *int              `json:"quotaValue"`

@@ -36,7 +36,7 @@ func (t Timeline) Chart(step time.Duration) string {
 	if d := to.Sub(from); d/maxColumns >= step {
 		step *= time.Duration(ceiling(d, step*maxColumns))
 	}
-	columns := ceiling(to.Sub(from), step)
+	columns := int(ceiling(to.Sub(from), step))
 	letters, legend := t.letters()
 	resources, cells := drawn(spans, step, columns, letters)
 	width := 0
@@ -64,7 +64,7 @@ func drawn(spans []span, step time.Duration, columns int, letters map[string]byt
 			cells[s.resource], owners[s.resource] = row, of
 			resources = append(resources, s.resource)
 		}
-		first, last := int(s.from.Sub(from)/step), ceiling(s.to.Sub(from), step)
+		first, last := int(s.from.Sub(from)/step), int(ceiling(s.to.Sub(from), step))
 		for c := first; c < last; c++ {
 			switch {
 			case s.deployment == "":
@@ -150,8 +150,8 @@ func fitting(d time.Duration) time.Duration {
 }
 
 // ceiling returns how many steps a duration takes, the last one perhaps in part.
-func ceiling(d, step time.Duration) int {
-	steps := int(d / step)
+func ceiling(d, step time.Duration) int64 {
+	steps := int64(d / step)
 	if d%step > 0 {
 		steps++
 	}
