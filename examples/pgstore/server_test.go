@@ -99,8 +99,7 @@ func (s *server) socket() string { return filepath.Join(s.dir, ".s.PGSQL.5432") 
 func (s *server) command(name string, arguments ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(s.bin, name), arguments...)
 	c.Dir = s.dir
-	// The server must not outlive a test binary that is killed.
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Pdeathsig: syscall.SIGQUIT}
+	c.SysProcAttr = attributes(s.credential)
 	return c
 }
 

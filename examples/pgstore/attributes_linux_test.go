@@ -1,0 +1,8 @@
+package pgstore
+
+import "syscall"
+
+// attributes let a server run as somebody else, and die with a test binary that is killed.
+func attributes(as *syscall.Credential) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Credential: as, Pdeathsig: syscall.SIGQUIT}
+}
