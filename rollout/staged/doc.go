@@ -46,8 +46,16 @@
 //
 // Whatever a host configures, says or stores is decoded from JSON strictly: strategies, specs,
 // options, fleets, inputs, commands and runs. For YAML, use sigs.k8s.io/yaml or any other converter
-// that honours json tags. To let a stage begin only in working hours, put an approval before it
-// that the host gives while a calendar of package clock is open; see the examples of [Step].
+// that honours json tags.
+//
+// # What else a run can wait for
+//
+// To let a stage begin only in working hours, after a test or once another run is over, put an
+// approval before it that the host gives then. To let targets start only while a window is open,
+// stop the run when the window closes, and resume it when the window opens. The examples of [Step]
+// do both with a calendar of package clock. An approval has no deadline: a host that wants one
+// rejects what nobody has answered for too long since Gate.Requested. Next names none of these
+// instants.
 //
 // # One step
 //

@@ -8,6 +8,7 @@ import (
 	"github.com/tranche-dev/tranche/clock"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/rollout/staged"
+	"github.com/tranche-dev/tranche/selector"
 )
 
 // The strategy of KubeFleet's documentation, played with clusters that are ready at once. The run
@@ -128,6 +129,67 @@ func ExampleStep_calendar() {
 	// Mon 09:00 request approval example-run-before-prod
 	// Mon 09:00 approval stage 0 before approved (by calendar at 2026-03-16T09:00:00Z: office hours)
 	// Mon 09:00 start prod-1, attempt 1
+}
+
+// A stage that takes longer than a window is open. The host stops the run when the window closes,
+// and resumes it when the window opens: who has been started goes on, and nobody else starts.
+func ExampleStep_window() {
+	night, err := clock.ParseWindow([]byte(`{"weekly": {"days": ["mon", "tue", "wed", "thu", "fri"], "start": "02:00", "end": "03:00"}}`))
+	if err != nil {
+		panic(err)
+	}
+	calendar, err := clock.NewCalendar([]clock.Window{night}, time.LoadLocation)
+	if err != nil {
+		panic(err)
+	}
+	run, err := staged.Compile(
+		staged.Strategy{Stages: []staged.Stage{{Name: "prod", LabelSelector: &selector.LabelSelector{}}}},
+		staged.Spec{Name: "example-run", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateStop},
+		staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "prod-1"}, {Name: "prod-2"}, {Name: "prod-3"}}},
+		staged.Options{StuckAfter: staged.For(time.Hour)})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 13, 1, 0, 0, 0, time.UTC) // a Friday
+	var last staged.Action                              // the target that was started last, which is ready 40 minutes later
+	var ready time.Time
+	for !run.Phase().Terminal() {
+		input := staged.Input{State: staged.StateStop} // as long as somebody has stopped the run, Stop whatever the calendar says
+		next, err := calendar.NextOpen(now)
+		if err != nil {
+			panic(err)
+		}
+		if calendar.Open(now) {
+			input.State, next = staged.StateRun, calendar.NextClose(now)
+		}
+		if now.Equal(ready) {
+			input.Observations = []staged.Observation{{Target: last.Target, Version: last.Version, Health: staged.HealthReady, Token: last.Token}}
+		}
+		var result staged.Result
+		if run, result, err = staged.Step(run, input, now); err != nil {
+			panic(err)
+		}
+		fmt.Println(now.Format("Mon 15:04"), run.Phase(), run.Counts())
+		for _, a := range result.Actions {
+			if a.Token != last.Token {
+				last, ready = a, now.Add(40*time.Minute)
+			}
+		}
+		for _, at := range []time.Time{ready, result.Next} {
+			if at.After(now) && at.Before(next) {
+				next = at
+			}
+		}
+		now = next
+	}
+	// Output:
+	// Fri 01:00 Stopped 3 waiting
+	// Fri 02:00 Progressing 2 waiting, 1 starting
+	// Fri 02:40 Progressing 1 waiting, 1 starting, 1 done
+	// Fri 03:00 Stopping 1 waiting, 1 starting, 1 done
+	// Fri 03:20 Stopped 1 waiting, 2 done
+	// Mon 02:00 Progressing 1 starting, 2 done
+	// Mon 02:40 Succeeded 3 done
 }
 
 // One reconcile of a controller that reads what there is, as often as it likes: the stored run, the
