@@ -204,7 +204,8 @@
 //   - A run keeps the strategy and the options that it was compiled with: an edit of either is for
 //     the next run. To bring it to the targets that are left, cancel the run and, once it is over,
 //     compile another one under another ID. There the targets that are ready at the version are
-//     done without a start. [Run.Strategy] and [Run.Options] return what the run keeps.
+//     done without a start. [Run.Strategy] and [Run.Options] return what the run keeps. A rollback
+//     is such a run as well, with the earlier version: no run goes back by itself.
 //   - A progressDeadline is a deadline for becoming ready: it does not end a soak. If a target
 //     loses readiness, the deadline applies again, counted from the start of the target.
 //   - A progressDeadline runs on during a stop, because the update of the target does: a stop
@@ -216,9 +217,17 @@
 //   - A wait counts from when the last member was settled, even during a stop or while the run is
 //     held, but not from before the stage began. With WaitDuringStop Freeze, stopped time does not
 //     count. A member that failed is settled: when a skip releases a held run, the wait can be over.
-//   - Whether a stage is skipped is decided when its turn comes. One that waits for its approval
-//     then goes through all its tasks, even if its members leave or are skipped meanwhile. Only the
-//     cleanup takes back a request that is no longer needed.
+//   - Whether a stage is skipped is decided when its turn comes. If it has no member by then, be it
+//     that its selector has a typo or that all were skipped or left, it is closed with its approvals
+//     and its wait. So look at the preview, and put an approval that must hold back a stage in any
+//     case before that stage. A stage that waits for its approval by then goes through all its
+//     tasks, even if its members leave or are skipped meanwhile. Only the cleanup takes back a
+//     request that is no longer needed.
+//   - A target that cannot be updated for now, such as a stopped cluster, has its turn like any
+//     other. It then holds a slot, and its deadline counts from the step that starts it, whenever
+//     the host carries out the start. To let the others go first, leave it out of the fleet and,
+//     with Options.Added at Append, list it in Input.Added once it can be updated. Where that is too
+//     late for its stage, and if it was skipped instead, it is for the next run.
 //   - A retry during a stop returns a stage in WaitingAfter to Updating at once; nothing starts
 //     before the run is resumed.
 //   - Actions are repeated while their targets are starting, in every phase that is not terminal,

@@ -106,6 +106,54 @@ func TestSilentDesigns(t *testing.T) {
 		}
 		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandApprove, Run: "run", Side: staged.Before}}}).want(staged.PhaseWaiting, "c1 removed").left(time.Hour)
 	})
+	t.Run("a target that cannot be updated for now is left out and added later, in time for its stage or not", func(t *testing.T) { // Azure/AKS#5655
+		strategy := staged.Strategy{Stages: []staged.Stage{{Name: "a", Targets: []string{"c1", "c2", "c3"}, MaxConcurrency: concurrency.Count(2)}, {Name: "b", Targets: []string{"c4"}}}}
+		back := staged.Input{Added: []staged.Target{{Name: "c2"}}}
+		s := newScene(t, strategy, staged.Options{Added: staged.Append}, []string{"c1", "c3", "c4"}).want(staged.PhaseProgressing, "c1 starting, c3 starting")
+		late := *s
+		s.see(staged.HealthReady, "c1").step(back).want(staged.PhaseProgressing, "c1 done, c3 starting, c2 starting")
+		late.see(staged.HealthReady, "c1", "c3").step(back)
+		if last := late.result.Events[len(late.result.Events)-1]; last.Kind != staged.EventMembershipIgnored || last.Reason != staged.ReasonTooLate {
+			t.Error(late.result)
+		}
+	})
+	t.Run("who is skipped before a stage begins takes its approvals and its wait along, but not the approval before the next stage", func(t *testing.T) {
+		canary, prod := staged.Stage{Name: "canary", Targets: []string{"c1"}}, staged.Stage{Name: "prod", Targets: []string{"c2"}}
+		canary.BeforeStageTasks, prod.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}, []staged.Task{{Type: staged.Approval}}
+		canary.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
+		run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{canary, prod}}, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}, {Name: "c2"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, result, err := staged.Step(run, staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}, benchStart)
+		if err != nil || run.Current() != 1 || len(result.Actions) != 1 || result.Actions[0].Name != "run-before-prod" {
+			t.Errorf("%v %s\n%s", err, result, run)
+		}
+	})
+	t.Run("an approval has no deadline, and the host that rejects one knows since when it is asked for", func(t *testing.T) { // fluxcd/flagger#1450, pipe-cd/pipecd#1371
+		st := all("st", 1)
+		st.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{st}}, staged.Options{OnReject: staged.Hold}, []string{"c1"}).left(0).after(72 * time.Hour)
+		for stage := range s.run.Stages() {
+			if asked := s.now.Sub(stage.Before.Requested); asked != 72*time.Hour {
+				t.Errorf("asked for since %s", asked)
+			}
+			break
+		}
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandReject, Run: "run", Side: staged.Before, Reason: "nobody has answered"}}}).want(staged.PhaseHeld, "c1").left(0)
+	})
+	t.Run("a rollback is another run, and who is still at the earlier version needs no start", func(t *testing.T) {
+		strategy := staged.Strategy{Stages: []staged.Stage{all("st", 1)}}
+		s := newScene(t, strategy, staged.Options{}, []string{"c1", "c2"}).see(staged.HealthFailed, "c1").want(staged.PhaseFailed, "c1 failed (reported_failed), c2")
+		run, err := staged.Compile(strategy, benchSpec(), staged.Fleet{Version: "v1", Targets: []staged.Target{{Name: "c1"}, {Name: "c2"}}}, staged.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, result, err := staged.Step(run, staged.Input{Observations: []staged.Observation{{Target: "c1", Version: s.run.Version(), Health: staged.HealthFailed}, {Target: "c2", Version: "v1", Health: staged.HealthReady}}}, s.now)
+		if err != nil || len(result.Actions) != 1 || result.Actions[0].Target != "c1" || run.Counts().Done != 1 {
+			t.Errorf("%v %s\n%s", err, result, run)
+		}
+	})
 	t.Run("each time that a regression is found there is an event", func(t *testing.T) {
 		s := newScene(t, waiting(time.Hour, all("st", 1)), staged.Options{OnRegression: staged.Note}, []string{"c1"}).see(staged.HealthReady, "c1")
 		for range 2 {
