@@ -61,13 +61,15 @@ const (
 	// command; Azure's fleet manager skips an AfterStageWait.
 	CommandEndWait CommandKind = "endWait"
 	// CommandSkip skips a target that is waiting, in progress, failed, timed out or regressed. The
-	// target no longer counts as a failure.
+	// target no longer counts as a failure. A skip is final: no retry takes it back.
 	CommandSkip CommandKind = "skip"
 	// CommandRetry returns a failed or timed-out target to Waiting, ahead of the targets that never
 	// started. Attempt must be the failed attempt, the stage must not be finished, and the run must
-	// be neither failing nor cancelling. The new attempt points the target at the version that it
-	// may be at already: the host must make sure that this has an effect, and must not attach the
-	// new token to what it still sees of the failed attempt, or the new attempt fails at once.
+	// be neither failing nor cancelling: with [Options.OnFailure] at Fail, failures that exceed a
+	// budget can be retried only while the run is stopped, because otherwise the step that finds
+	// them fails the run. The new attempt points the target at the version that it may be at
+	// already: the host must make sure that this has an effect, and must not attach the new token to
+	// what it still sees of the failed attempt, or the new attempt fails at once.
 	CommandRetry CommandKind = "retry"
 	// CommandCancel ends the run once the targets in progress are settled, stuck or ready, also a run
 	// that is failing.

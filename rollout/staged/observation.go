@@ -33,7 +33,7 @@ type Health string
 const (
 	HealthProgressing Health = "progressing" // not ready yet
 	HealthReady       Health = "ready"
-	HealthFailing     Health = "failing" // not ready, and may recover
+	HealthFailing     Health = "failing" // not ready, and may recover: also while the host itself tries again
 	HealthFailed      Health = "failed"  // not ready, and the host knows that it will not be
 )
 

@@ -43,8 +43,9 @@ type Stage struct {
 	Name string `json:"name"` // 1 to 63 lower-case letters and digits
 	// LabelSelector selects by labels; the empty selector takes every target, nil takes none.
 	LabelSelector *selector.LabelSelector `json:"labelSelector,omitempty"`
-	// Targets are names of members, in place of a selector. Names that the fleet does not have are
-	// ignored, as are objects that a selector matches and that are not targets.
+	// Targets are names of members, in place of a selector. Their order in the list means nothing:
+	// see SortingLabelKey. Names that the fleet does not have are ignored, as are objects that a
+	// selector matches and that are not targets.
 	Targets []string `json:"targets,omitempty"`
 	// SortingLabelKey is a label with a whole number, at least 0, that orders the members,
 	// ascending; empty orders them by name alone.
