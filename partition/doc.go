@@ -32,6 +32,8 @@
 //  5. Show Warnings and Unmatched before the first release. A selector with a typo matches no
 //     cluster: its partition is empty and passed at once, and the clusters that were meant are in
 //     later partitions or in none. A canary that stands behind a partition of everybody comes last.
+//     During the rollout, look at Status.Held as well: a partition whose members are all held is
+//     passed in the same way; see [SkipPaused].
 //
 // # One step of the default mode
 //

@@ -39,7 +39,8 @@ type Cluster struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // names of the cluster groups that the cluster is in; an empty one is ignored
 	// Wanted is the id of the version that the cluster should have. It may differ between clusters,
-	// and must not be empty.
+	// and must not be empty. A cluster for which it cannot be computed for now can be paused, with
+	// any id, in the default mode: left out, it would move the borders of automatic partitions.
 	Wanted string `json:"wanted"`
 	State
 }
@@ -50,7 +51,7 @@ type State struct {
 	Released string `json:"released,omitempty"` // id of the version that the cluster was last pointed at; empty if never
 	Applied  string `json:"applied,omitempty"`  // id of the version that its agent says it applied
 	Ready    bool   `json:"ready,omitzero"`     // what its agent reported last
-	Paused   bool   `json:"paused,omitzero"`    // the cluster is not to be released; see Options.Paused
+	Paused   bool   `json:"paused,omitzero"`    // the cluster is not to be released, such as outside its window; see Options.Paused
 	Offline  bool   `json:"offline,omitzero"`   // see Options.Offline; ignored in the mode FleetController
 	// Staged is the id of the version that Fleet has prepared and not yet released: the
 	// stagedDeploymentID of its BundleDeployment, whose deploymentID is Released. Empty means the

@@ -50,8 +50,11 @@ type Paused string
 
 // The values of Paused; the empty one means SkipPaused.
 const (
-	SkipPaused  Paused = "skip"  // it does not count
-	BlockPaused Paused = "block" // it counts as NotReady until it has the wanted version
+	// SkipPaused means that it does not count. A partition whose members are all held is passed at
+	// once, as an empty one is: canaries that are paused hold back nobody, and prove nothing.
+	SkipPaused Paused = "skip"
+	// BlockPaused means that it counts as NotReady until it has the wanted version.
+	BlockPaused Paused = "block"
 )
 
 // Offline says what an offline cluster counts as.

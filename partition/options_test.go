@@ -89,6 +89,8 @@ func TestOptions(t *testing.T) {
 		{why: "the cap counts over all partitions", states: "oooo", strategy: partition.Strategy{MaxUnavailablePartitions: limit(9), AutoPartitionSize: limit(1), AutoPartitionThreshold: count(1)}, options: partition.Options{MaxPerStep: count(3)}, want: "R R R step_limit"},
 		{why: "a paused cluster is held and does not count", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "paused R"},
 		{why: "or counts as NotReady", states: "zo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "!paused threshold"},
+		{why: "a partition whose members are all paused is passed, as an empty one is", states: "zzoo", strategy: partition.Strategy{MaxUnavailable: limit(0), AutoPartitionSize: limit(2), AutoPartitionThreshold: count(1)}, want: "paused paused R R"},
+		{why: "or holds back all others", states: "zzoo", strategy: partition.Strategy{MaxUnavailable: limit(0), AutoPartitionSize: limit(2), AutoPartitionThreshold: count(1)}, options: partition.Options{Paused: partition.BlockPaused}, want: "!paused !paused gate gate"},
 		{why: "a paused cluster that is up to date is done", states: "Po", strategy: partition.Strategy{MaxUnavailable: limit(0)}, options: partition.Options{Paused: partition.BlockPaused}, want: "= R"},
 		{why: "an offline cluster is NotReady and gets its release like a broken one", states: "fo", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "R threshold"},
 		{why: "one that was never released is pending", states: "go", strategy: partition.Strategy{MaxUnavailable: limit(0)}, want: "R R"},
