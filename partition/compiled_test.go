@@ -614,3 +614,27 @@ func TestStaleRelease(t *testing.T) {
 		}
 	}
 }
+
+// TestMissingCluster: a host that compiles without the cluster that closed the gate opens it, as
+// the fourth duty says. Lists that lack a cluster for a moment, or because it is unhealthy, are
+// those of open-cluster-management-io/ocm#1346 and kubefleet-dev/kubefleet#845.
+func TestMissingCluster(t *testing.T) {
+	manual := partition.Strategy{MaxUnavailable: partition.FromInt(0), Partitions: []partition.Definition{{ClusterName: "c000000"}, {ClusterSelector: &selector.LabelSelector{}}}}
+	automatic := partition.Strategy{MaxUnavailable: partition.FromInt(0), AutoPartitionSize: partition.FromInt(1), AutoPartitionThreshold: count(1)}
+	for _, strategy := range []partition.Strategy{manual, automatic} {
+		fleet := fleetOf(3, healthy(oldVersion))
+		fleet.Clusters[0].State = partition.State{Released: newVersion, Applied: newVersion}
+		closed, err := partition.Plan(strategy, fleet, partition.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fleet.Clusters = fleet.Clusters[1:]
+		open, err := partition.Plan(strategy, fleet, partition.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(closed.Releases) > 0 || closed.ClosedBy != 0 || len(open.Releases) == 0 {
+			t.Errorf("%s\nwithout the first:\n%s", closed, open)
+		}
+	}
+}

@@ -28,7 +28,9 @@
 //     an event nothing changes. Delays between partitions are added from outside; see the example
 //     of Plan about soaking.
 //  4. Compile again when clusters come and go, when labels change, or when another version is
-//     wanted. As in Fleet, this moves the borders of automatic partitions.
+//     wanted. As in Fleet, this moves the borders of automatic partitions. A cluster has not gone
+//     because a cache lacks it, or because it is unhealthy: without the NotReady members that have
+//     closed it, the gate is open.
 //  5. Show Warnings and Unmatched before the first release. A selector with a typo matches no
 //     cluster: its partition is empty and passed at once, and the clusters that were meant are in
 //     later partitions or in none. A canary that stands behind a partition of everybody comes last.
