@@ -25,7 +25,8 @@ type Options struct {
 	// member of the first stage that matches it and has not reached its after-stage tasks.
 	Added Choice `json:"added,omitempty"`
 	// Removed is for a target that disappears or starts leaving before it is settled: Skip, or
-	// Fail, which counts it as a failure.
+	// Fail, which counts it as a failure. With Skip, a version that makes targets disappear, or be
+	// taken out because they are unhealthy, goes on to the others.
 	Removed Choice `json:"removed,omitempty"`
 	// LateLeaving is for a target that starts leaving during the run: Ignore, or Clean, which adds
 	// it to the cleanup unless that has begun or its approval is requested.
