@@ -52,10 +52,10 @@
 //
 // To let a stage begin only in working hours, after a test or once another run is over, put an
 // approval before it that the host gives then. To let targets start only while a window is open,
-// stop the run when the window closes, and resume it when the window opens. The examples of [Step]
-// do both with a calendar of package clock. An approval has no deadline: a host that wants one
-// rejects what nobody has answered for too long since Gate.Requested. Next names none of these
-// instants.
+// stop the run when the window closes, and resume it when the window opens: until then it does not
+// end either, even if no target is left to start. The examples of [Step] do both with a calendar of
+// package clock. An approval has no deadline: a host that wants one rejects what nobody has
+// answered for too long since Gate.Requested. Next names none of these instants.
 //
 // # One step
 //
@@ -217,17 +217,19 @@
 //   - A wait counts from when the last member was settled, even during a stop or while the run is
 //     held, but not from before the stage began. With WaitDuringStop Freeze, stopped time does not
 //     count. A member that failed is settled: when a skip releases a held run, the wait can be over.
-//   - Whether a stage is skipped is decided when its turn comes. If it has no member by then, be it
-//     that its selector has a typo or that all were skipped or left, it is closed with its approvals
-//     and its wait. So look at the preview, and put an approval that must hold back a stage in any
-//     case before that stage. A stage that waits for its approval by then goes through all its
-//     tasks, even if its members leave or are skipped meanwhile. Only the cleanup takes back a
-//     request that is no longer needed.
+//   - Whether a stage is skipped is decided when its turn comes. If it has no member to update by
+//     then, because its selector has a typo, or because all were skipped or have left, it is closed
+//     with its approvals and its wait. So look at the preview, and put an approval that must hold
+//     back a stage in any case before that stage. A stage that asks for its approval then goes
+//     through all its tasks, even if its members leave or are skipped meanwhile. Only the cleanup
+//     takes back a request that is no longer needed.
 //   - A target that cannot be updated for now, such as a stopped cluster, has its turn like any
 //     other. It then holds a slot, and its deadline counts from the step that starts it, whenever
 //     the host carries out the start. To let the others go first, leave it out of the fleet and,
-//     with Options.Added at Append, list it in Input.Added once it can be updated. Where that is too
-//     late for its stage, and if it was skipped instead, it is for the next run.
+//     with Options.Added at Append, list it in Input.Added once it can be updated. If that is too
+//     late for its stage, it joins the next one that matches it: so a last stage that selects every
+//     target, with Options.Overlap at First, is for those who are late. Otherwise, and if it was
+//     skipped instead, it is for the next run.
 //   - A retry during a stop returns a stage in WaitingAfter to Updating at once; nothing starts
 //     before the run is resumed.
 //   - Actions are repeated while their targets are starting, in every phase that is not terminal,

@@ -116,6 +116,11 @@ func TestSilentDesigns(t *testing.T) {
 		if last := late.result.Events[len(late.result.Events)-1]; last.Kind != staged.EventMembershipIgnored || last.Reason != staged.ReasonTooLate {
 			t.Error(late.result)
 		}
+		strategy.Stages = append(strategy.Stages, all("late", 1))
+		s = newScene(t, strategy, staged.Options{Added: staged.Append, Overlap: staged.First}, []string{"c1", "c3", "c4"}).see(staged.HealthReady, "c1", "c3").step(back)
+		if c2, _ := s.run.Target("c2"); c2.Stage != 2 || c2.State != staged.Waiting {
+			t.Errorf("%+v\n%s", c2, s.run)
+		}
 	})
 	t.Run("who is skipped before a stage begins takes its approvals and its wait along, but not the approval before the next stage", func(t *testing.T) {
 		canary, prod := staged.Stage{Name: "canary", Targets: []string{"c1"}}, staged.Stage{Name: "prod", Targets: []string{"c2"}}
