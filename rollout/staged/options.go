@@ -39,8 +39,9 @@ type Options struct {
 	VerifyDone Choice `json:"verifyDone,omitempty"`
 	// OnRegression is for a done target that is found failing, failed or at another version. With
 	// Block its stage does not close if it has after-stage tasks, and with VerifyDone Always no
-	// stage does. Note only gives an event, each time that it is found so. Fail counts it as a
-	// failure.
+	// stage does, but other targets of the stage start all the same. Note only gives an event, each
+	// time that it is found so. Fail counts it as a failure: so the budget also stops a version that
+	// breaks targets only after a while.
 	OnRegression Choice `json:"onRegression,omitempty"`
 	// OnFailure is for a failure budget that is exceeded: Fail, which fails the run, or Hold, which
 	// waits for Skip, Retry or Cancel.

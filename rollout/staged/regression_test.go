@@ -134,6 +134,20 @@ func TestRegressionsWhileUpdating(t *testing.T) {
 	}
 }
 
+// TestRegressionsStopNobody: unless a regression counts as a failure, the other targets of the
+// stage start all the same. Whether what fails after its update stops others is asked in
+// moby/swarmkit#1380.
+func TestRegressionsStopNobody(t *testing.T) {
+	for choice, want := range map[staged.Choice]string{staged.Block: "c1 done regressed (unhealthy), c2 done, c3 starting", staged.Note: "c1 done, c2 done, c3 starting", staged.Fail: "c1 failed (unhealthy), c2 done, c3"} {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("only", 1)}}, staged.Options{OnRegression: choice}, []string{"c1", "c2", "c3"}).see(staged.HealthReady, "c1").see(staged.HealthFailing, "c1").see(staged.HealthReady, "c2")
+		phase := staged.PhaseProgressing
+		if choice == staged.Fail {
+			phase = staged.PhaseFailed
+		}
+		s.want(phase, want)
+	}
+}
+
 // TestRegressionsOfLeavingTargets: that a done target is to be removed later changes nothing in its
 // stage. What regressed there recovers when it is ready again, or is skipped; otherwise the stage
 // would not close, and the removal that waits behind it would never begin.
