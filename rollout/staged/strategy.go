@@ -57,8 +57,9 @@ type Stage struct {
 	// strategy sets its own MaxFailures.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
 	// ProgressDeadline is how long a member may take from its start until it is ready, whether the
-	// run is stopped meanwhile or not. None means no limit. Unset means that of the strategy, or no
-	// limit.
+	// run is stopped meanwhile or not. Then it times out and frees its slot, although its update may
+	// go on: a host that can withdraw an update does so. None means no limit. Unset means that of
+	// the strategy, or no limit.
 	ProgressDeadline Duration `json:"progressDeadline,omitzero"`
 	// MinSuccessTime is how long a member must stay ready before it is done. Unset means that of
 	// the strategy, or 0. It does not apply to a member that is ready at the version before it is
