@@ -433,6 +433,18 @@ func TestTakenBackByHand(t *testing.T) {
 		{"the way back failed, and the host says that what it was to bring runs all the same: nobody has taken anything back", func(x *rollout.Target, jobs []rollout.Job) {
 			x.Current, jobs[1].Status = "v1", rollout.JobFailure
 		}, []string{"r1/a@v2"}},
+		{"a job of the host's own runs what the target went back to once more, and is at work", func(x *rollout.Target, _ []rollout.Job) {
+			x.Jobs = append(x.Jobs, rollout.Job{Version: "v1", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Second)})
+		}, nil},
+		{"that job failed: it takes nothing back to the newer version", func(x *rollout.Target, _ []rollout.Job) {
+			x.Jobs = append(x.Jobs, rollout.Job{Version: "v1", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Second)})
+		}, nil},
+		{"a job of the host's own tried the newer version again, and failed: the target is still where it was taken back to", func(x *rollout.Target, _ []rollout.Job) {
+			x.Jobs = append(x.Jobs, rollout.Job{Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Second)})
+		}, nil},
+		{"taken there by a job of the host's own, too, and the host says that the older version runs: nobody has taken anything back", func(x *rollout.Target, jobs []rollout.Job) {
+			x.Current, jobs[0].Run, jobs[1].Status = "v1", "", rollout.JobFailure
+		}, []string{"r1/a@v2"}},
 		{"the way back failed: the newer version still runs", func(_ *rollout.Target, jobs []rollout.Job) { jobs[1].Status = rollout.JobFailure }, nil},
 	} {
 		s := fleet(1, "", map[string][]string{"a": {"v1", "v2"}})
@@ -447,6 +459,9 @@ func TestTakenBackByHand(t *testing.T) {
 		}
 		if e, err := plan.Explain(s.Targets[0].TargetID); err != nil || len(e.Versions) == 0 || e.Versions[0].Rules[0].Reason != rollout.ReasonAlreadyDone {
 			t.Errorf("%s: explained as\n%v (%v)", row.why, e, err)
+		}
+		if plan.Keep.Started > 0 {
+			continue // a job is at work
 		}
 		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0})
 		if got := started(mustPlan(t, compile(t, `[]`), s, t0)); !slices.Equal(got, []string{"r1/a@v3"}) {

@@ -767,10 +767,12 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 // referenceDone says whether nothing but a change makes the target need a job of what it keeps. row
 // are its newest jobs, all of that version.
 func referenceDone(t rollout.Target, row []rollout.Job, floor, current string) bool {
-	all := jobs(t)
 	back := false // the host took it back from what had succeeded
-	for _, job := range all {
-		back = back || all[0].Run == "" && all[0].Status == rollout.JobSuccessful && job.Version == floor && job.Status == rollout.JobSuccessful
+	for k, job := range slices.DeleteFunc(slices.Clone(jobs(t)), func(job rollout.Job) bool { return job.Status != rollout.JobSuccessful }) {
+		if k == 0 && (job.Run != "" || job.Version == floor) {
+			break
+		}
+		back = back || job.Version == floor
 	}
 	return floor == current || len(row) > 0 && row[0].Status == rollout.JobSuccessful || back
 }

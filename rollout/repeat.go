@@ -82,12 +82,13 @@ func (w *work) tried(i, floor int32, own history) history {
 // takenBack reports whether a job of the host's own took a target back from a version that has
 // succeeded there. That version counts as done and is not started again at once: an operator who
 // goes back by hand in an emergency means it, most of all if the verification of the version has
-// failed. A run of a plan that came late, of an older version than others had deployed meanwhile,
-// does not count: the newer version is started again. The version is newer than what runs, so the
-// target has a job.
+// failed. So it does not matter what happened since without success: a further job of the version
+// that the target went back to may be at work, or may have failed. A run of a plan that came late,
+// of an older version than others had deployed meanwhile, does not count: the newer version is
+// started again. The version is newer than what runs, so the target has a job.
 func (t *target) takenBack(version string) bool {
-	newest := t.history().at(0)
-	return newest.Run == "" && newest.Status == JobSuccessful && slices.ContainsFunc(t.Jobs, func(job Job) bool {
+	back := t.history().newestSuccess()
+	return back != nil && back.Run == "" && back.Version != version && slices.ContainsFunc(t.Jobs, func(job Job) bool {
 		return job.Version == version && job.Status == JobSuccessful
 	})
 }
