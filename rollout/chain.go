@@ -167,7 +167,7 @@ func (w *work) repeatRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	t := &w.targets[i]
 	blockers, needed := w.repeat(i, n)
 	if !needed {
-		return []RuleVerdict{keptRule(t, n)}, ProspectKept
+		return []RuleVerdict{keptRule(t, n, t.running(w.version(i, n).ID))}, ProspectKept
 	}
 	rules := w.markOverridden(w.windowRules(i, n), i, n)
 	rules = append(rules, w.retryRules(i, n, blockers)...)
@@ -180,11 +180,12 @@ func (w *work) repeatRules(i, n int32, starts bool) ([]RuleVerdict, Prospect) {
 	return rules, prospect(starts)
 }
 
-// keptRule is the answer about a version that needs no further job on a target outside brackets.
-func keptRule(t *target, n int32) RuleVerdict {
+// keptRule is the answer about a version that needs no further job on a target outside brackets,
+// and of which a job may be running. One of the host's own may be at work there with another one.
+func keptRule(t *target, n int32, running bool) RuleVerdict {
 	own := RuleVerdict{Kind: kindTarget, Verdict: Verdict{Status: Allowed, Reason: ReasonCurrent}}
 	switch {
-	case t.busy:
+	case running:
 		own.Reason = ReasonStarted
 	case n != t.current || t.outdated: // it has succeeded, even if the host calls another version current
 		own.Reason = ReasonAlreadyDone

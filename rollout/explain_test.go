@@ -417,6 +417,11 @@ func TestExplainTellsWhyNothingIsToBeDone(t *testing.T) {
 		{"it is being run again", "v1", t0.Add(-time.Hour), job(rollout.JobInProgress, t0.Add(-time.Minute)), rollout.ReasonStarted},
 		{"it is to be run again", "v1", t0.Add(-time.Minute), job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAllowed},
 		{"it succeeded, and the host still calls the one before current", "v0", time.Time{}, job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.ReasonAlreadyDone},
+		{"it runs, and the job at work is the host's own, of the version before", "v1", time.Time{},
+			append(job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.Job{Version: "v0", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Minute)}), rollout.ReasonCurrent},
+		{"it succeeded and was taken back, and the job at work is of the version before", "", time.Time{},
+			append(job(rollout.JobSuccessful, t0.Add(-time.Hour)), rollout.Job{Version: "v0", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-30 * time.Minute)},
+				rollout.Job{Version: "v0", Status: rollout.JobInProgress, CreatedAt: t0.Add(-time.Minute)}), rollout.ReasonAlreadyDone},
 	} {
 		s := fleet(1, row.current, map[string][]string{"api": {"v0", "v1"}})
 		s.Targets[0].OutdatedAt, s.Targets[0].Jobs = row.outdated, row.jobs
