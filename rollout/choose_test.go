@@ -469,3 +469,38 @@ func TestTakenBackByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestTakenBackByHandAfterFailure: where the newer version has failed, a way back by hand ends the
+// row of its attempts. What keeps it away then is a freeze, or a rollback rule with its status.
+func TestTakenBackByHandAfterFailure(t *testing.T) {
+	for _, row := range []struct {
+		why    string
+		rules  string
+		change func(*rollout.Snapshot)
+		want   string
+	}{
+		{"it is tried once more", `{"retry":{"maxRetries":0}}`, func(*rollout.Snapshot) {}, "starts r1/a@v2"},
+		{"its status is not asked again", `{"retry":{"maxRetries":0}}`, func(s *rollout.Snapshot) { s.Versions[1].Status = "withdrawn" }, "starts r1/a@v2"},
+		{"unless the target is frozen", `{"retry":{"maxRetries":0}}`, func(s *rollout.Snapshot) {
+			s.Freezes = []rollout.Freeze{{ID: "f", Resource: "r1", CreatedAt: t0, CreatedBy: "ann", Reason: "back by hand"}}
+		}, "r1/a@v2: frozen"},
+		{"or a rollback rule takes it back", `{"retry":{"maxRetries":0}},{"rollback":{"onVersionStatuses":["withdrawn"]}}`, func(s *rollout.Snapshot) { s.Versions[1].Status = "withdrawn" },
+			"r1/a@v2: rollback_triggered"},
+	} {
+		s := fleet(1, "", map[string][]string{"a": {"v1", "v2"}})
+		s.Targets[0].Jobs = []rollout.Job{
+			{Run: "r1/prod/a/v1/1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-2 * time.Hour)},
+			{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Hour)},
+			{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Minute)},
+		}
+		row.change(&s)
+		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
+		got := strings.Join(blockers(plan), " ")
+		for _, start := range started(plan) {
+			got += "starts " + start
+		}
+		if got != row.want {
+			t.Errorf("%s: %s, want %s", row.why, got, row.want)
+		}
+	}
+}

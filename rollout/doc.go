@@ -159,6 +159,10 @@
 //     a newer one comes or a Target.OutdatedAt asks for a run. To keep the newer version from the
 //     rest of the fleet as well, set it to paused. In a bracket the target stays there until a group
 //     brings it a version that is newer than the one that it runs.
+//   - Where the newer version has failed, such a job of another version ends the row of its attempts,
+//     so it is tried once more at once, even if it is paused or withdrawn. So [Freeze] the target
+//     before, or let a [Rollback] go back: under one with OnVersionStatuses, set the version to such
+//     a status, and it is denied on every target that has begun it, also after a job by hand.
 //   - A bracket goes by what a target runs, not by what it has begun. So where an operator has
 //     ended an execution that failed, and its version is withdrawn, the next group may bring a
 //     version that is older than the withdrawn one, if it is newer than the current one. Outside
