@@ -223,6 +223,8 @@ func TestExplainTellsWhatARollbackCameTo(t *testing.T) {
 		{"the host still calls the other one current", "v2", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1 kept"}, "+ target                 already_done"},
 		{"the host went on from there", "v1b", []rollout.Job{back(rollout.JobSuccessful)}, []string{"v2 waits rollback_triggered", "v1b kept"}, "+ target                 current"},
 		{"it has failed, so that nobody knows what is there", "", []rollout.Job{back(rollout.JobFailure)}, []string{"v2 waits rollback_failed"}, "an operator, the release"},
+		{"it has failed, and the host went back by a job of its own", "", []rollout.Job{back(rollout.JobFailure), {Version: "v0", Status: rollout.JobSuccessful, CreatedAt: minute(7)}},
+			[]string{"v2 waits rollback_triggered", "v0 kept"}, "+ target                 current"},
 	} {
 		s := fleet(1, row.current, map[string][]string{"api": {"v0", "v1", "v1b", "v2"}}) // v0 is older than all that the target had
 		s.Targets[0].Jobs = append([]rollout.Job{ran("v1", rollout.JobSuccessful, -30), ran("v2", rollout.JobFailure, 5)}, row.jobs...)

@@ -713,6 +713,12 @@ func (r *reference) wayBack(t rollout.Target, version string, rules []namedRule)
 			} else if list[k].Status == rollout.JobSuccessful {
 				s.state = "done"
 			}
+			for later := k - 1; later >= 0 && s.state != "active"; later-- { // the host did what the way back could not
+				if at := place(versions, list[later].Version); s.state == "stuck" && at >= 0 && list[later].Status == rollout.JobSuccessful {
+					newest := slices.IndexFunc(list, func(j rollout.Job) bool { return j.Status == rollout.JobSuccessful && place(versions, j.Version) >= 0 })
+					s.to, s.state = list[newest].Version, "done"
+				}
+			}
 			return s
 		}
 	}

@@ -34,10 +34,14 @@ import (
 // version that went wrong, a listed success of it triggers a rollback rule, or it is taken back as
 // well. So keep the newest such job of the versions before: with neither there is nothing to go back
 // to, and the verdict says so. The same holds for a target that runs the version without a job of it.
-// Once it is there, the target keeps that version as any other: a later job of it that fails is
-// repeated with [PurposeDeploy]. Nothing is asked about that version, which ran there before: it may
-// have been paused or withdrawn since, and its targetSelector may leave the target out by now, as
-// after the target was relabelled. Nor is asked what other deployments need, see [VersionDependency].
+//
+// A rollback that fails is not tried again, because nobody knows what is there then: the target
+// waits with [ReasonRollbackFailed] for a newer version, an Override, or a job of the host's own by
+// which an older version succeeds. Once it is at an older version, the target keeps that version as
+// any other: a run that a [Target.OutdatedAt] asks for has [PurposeDeploy], and is repeated if it
+// fails. Nothing is asked about that version, which ran there before: it may have been paused or
+// withdrawn since, and its targetSelector may leave the target out by now, as after the target was
+// relabelled. Nor is asked what other deployments need, see [VersionDependency].
 //
 // In a bracket a job that goes wrong is a final failure, and onMemberFailure decides. So is any job
 // of a version that is taken back, if it ends without success from then on. An open execution is
@@ -95,8 +99,8 @@ type wayBack struct {
 	triggers []trigger // of the rules that are triggered
 	last     *Job      // the newest of the version; nil if none is listed
 	to       int32     // number of the version to go back to; none if nothing succeeded before
-	done     bool      // the revert succeeded: the target runs to
-	stuck    bool      // the revert failed
+	done     bool      // the revert succeeded, or a job of the host's own after it: the target runs to
+	stuck    bool      // the revert failed, and nothing has brought the target to an older version since
 	active   bool      // the revert is under way
 }
 
@@ -140,7 +144,14 @@ func (w *work) wayBackOf(i, n int32) *wayBack {
 	case revert >= 0:
 		job := jobs.at(revert)
 		s.to, s.active, s.done = versions.number(job.Version), !job.Status.Terminal(), job.Status == JobSuccessful
-		s.stuck = !s.active && !s.done
+		if s.stuck = !s.active && !s.done; !s.stuck {
+			break
+		}
+		// No plan takes the target back once more, but the host may, by a job of its own.
+		back := jobs.index(func(job *Job) bool { return job.Status == JobSuccessful && versions.number(job.Version) >= 0 })
+		if back >= 0 && back < revert {
+			s.to, s.done, s.stuck = versions.number(jobs.at(back).Version), true, false
+		}
 	default:
 		s.to = w.versionBefore(i, n, last)
 	}

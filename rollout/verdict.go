@@ -42,7 +42,7 @@ const (
 	ReasonRolloutNotDue            Reason = "rollout_not_due"            // pending: the turn of the target comes at Until; without it, once the freezes in On, which stop its curve, are lifted
 	ReasonRolloutOverflow          Reason = "rollout_overflow"           // denied: the turn of the target lies beyond 64 bits of nanoseconds, or beyond the horizon of the windows; On has the freezes too, if it would come but for their time
 	ReasonRollbackTriggered        Reason = "rollback_triggered"         // denied: the version went wrong on the target, or is taken back everywhere
-	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: as rollback_triggered, and the rollback failed
+	ReasonRollbackFailed           Reason = "rollback_failed"            // denied: as rollback_triggered, and the rollback failed; until a job of the host's own brings an older version there
 	ReasonRetryBackoff             Reason = "retry_backoff"              // pending: the next attempt is due at Until
 	ReasonRetryExhausted           Reason = "retry_exhausted"            // denied: no attempt is left; Rule is empty if there is no retry rule, and so no second attempt
 	ReasonCustomInvalid            Reason = "custom_invalid"             // denied: a rule of the host gave no valid verdict
