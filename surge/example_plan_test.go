@@ -2,6 +2,7 @@ package surge_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tranche-dev/tranche/concurrency"
@@ -34,6 +35,54 @@ func ExamplePlan() {
 	// NNNN  -3
 	// NNNt  3 gone
 	// NNN.  converged
+}
+
+// The leader goes last, whatever its index, and whoever it is by then: the plan sees the members in
+// the order in which they may go, and its indices are translated back. Here member 1 is the leader
+// until it hands over to member 0, which has been updated by then.
+func ExamplePlan_leaderLast() {
+	spec := surge.Spec{Replicas: 3, MaxUnavailable: concurrency.Count(1)}
+	members, leader := []surge.Slot{surge.OldAvailable, surge.OldAvailable, surge.OldAvailable}, 1
+	for {
+		order := []int{0, 1, 2}
+		slices.SortStableFunc(order, func(a, b int) int {
+			switch leader {
+			case a:
+				return 1
+			case b:
+				return -1
+			}
+			return 0
+		})
+		seen := make([]surge.Slot, len(members))
+		for place, member := range order {
+			seen[place] = members[member]
+		}
+		plan := surge.Plan(spec, seen)
+		if plan.Converged {
+			fmt.Println(surge.FormatSlots(members), "converged")
+			return
+		}
+		for _, action := range plan.Actions {
+			member := order[action.Index]
+			switch {
+			case action.Op == surge.Create:
+				members[member] = surge.TargetAvailable // at once, in this world
+			case member == leader:
+				leader = 0
+				fmt.Println(surge.FormatSlots(members), "hand over to 0")
+			default:
+				fmt.Println(surge.FormatSlots(members), "restart", member)
+				members[member] = surge.Absent // at once as well
+			}
+		}
+	}
+	// Output:
+	// OOO restart 0
+	// NOO restart 2
+	// NON hand over to 0
+	// NON restart 1
+	// NNN converged
 }
 
 // play prints each state with its plan, carries plans out as a whole, and lets one event after the

@@ -10,7 +10,7 @@ import (
 type Progress struct {
 	UpdatedReplicas   int `json:"updatedReplicas"`   // base indices that serve at the target; surges never count
 	AvailableReplicas int `json:"availableReplicas"` // available anywhere, of any revision
-	Replicas          int `json:"replicas"`          // live anywhere
+	Replicas          int `json:"replicas"`          // live anywhere, surges included: an autoscaler that took it for the desired number would scale out with each update
 
 	// Updating are the indices of [Partition, Replicas) that are in replacement once the plan is
 	// carried out. Updated are the indices that serve at the target, which UpdatedReplicas counts.

@@ -190,6 +190,73 @@ func TestLaws(t *testing.T) {
 	})
 }
 
+// TestAnyOrder lets the caller show the replicas above the partition in another order at each call,
+// and the members of the base gang ahead of the others. The floor is kept, and the update ends.
+func TestAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := specs().Draw(t, "spec")
+		spec.Paused, spec.Replicas = false, min(spec.Replicas, 12)
+		r := spec.Resolve()
+		slots := states(spec).Draw(t, "state")
+		slots = append(slots, make([]surge.Slot, max(r.Replicas+min(r.Surge, 32)-len(slots), 0))...)
+		for i := range r.Partition {
+			slots[i] = surge.OldAvailable // or the update might wait for what it may not replace
+		}
+		available := func() (n int) {
+			for _, slot := range slots {
+				if slot.Available() {
+					n++
+				}
+			}
+			return n
+		}
+		for step := 0; ; step++ {
+			if step > 200*(len(slots)+1) {
+				t.Fatalf("the update does not end: %s %+v", surge.FormatSlots(slots), spec)
+			}
+			order := make([]int, len(slots))
+			for i := range order {
+				order[i] = i
+			}
+			gang := max(r.Partition, r.MinAvailable)
+			copy(order[r.Partition:gang], rapid.Permutation(order[r.Partition:gang]).Draw(t, "gang"))
+			copy(order[gang:r.Replicas], rapid.Permutation(order[gang:r.Replicas]).Draw(t, "rest"))
+			seen := make([]surge.Slot, len(slots))
+			for place, i := range order {
+				seen[place] = slots[i]
+			}
+			plan := surge.Plan(spec, seen)
+			if len(plan.Actions) > 0 {
+				before := available()
+				actions := plan.Actions[:rapid.IntRange(1, len(plan.Actions)).Draw(t, "carried out")]
+				seen = surge.Apply(seen, actions)
+				for place, i := range order {
+					slots[i] = seen[place]
+				}
+				if now := available(); now < before && now < r.Floor() {
+					t.Fatalf("%d available, the floor is %d: %s %+v", now, r.Floor(), surge.FormatSlots(slots), spec)
+				}
+			}
+			var pending []int
+			for i, slot := range slots {
+				if slot == surge.Terminating || slot == surge.TargetUnavailable {
+					pending = append(pending, i)
+				}
+			}
+			switch {
+			case len(pending) > 0:
+				i := rapid.SampledFrom(pending).Draw(t, "event")
+				slots[i] = map[surge.Slot]surge.Slot{surge.Terminating: surge.Absent, surge.TargetUnavailable: surge.TargetAvailable}[slots[i]]
+			case len(plan.Actions) == 0:
+				if !plan.Converged {
+					t.Fatalf("it stops at %s %+v: %v", surge.FormatSlots(slots), spec, plan)
+				}
+				return
+			}
+		}
+	})
+}
+
 // universe is the world of a set with its caller, who reads from a cache and may crash. The world
 // refuses what an API server refuses: a creation on a taken index, a deletion of what is not there.
 type universe struct {

@@ -43,6 +43,13 @@ type Spec struct {
 }
 
 // Order is the direction of an update over the indices.
+//
+// Any other order, such as the leader of a database last, is up to the caller: where the base has no
+// gang, it calls [Plan] with the replicas of [Partition, Replicas) arranged in that order, and the
+// indices of the actions are places in it. All that is kept in every state is kept, and the update
+// ends, even if every call has an order of its own, as after another leader is elected. With a gang
+// its members must stay ahead of the others. The actions that [Apply] overlays are those of the same
+// order. The example of Plan that is called leaderLast shows it.
 type Order string
 
 const (
