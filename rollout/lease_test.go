@@ -1050,3 +1050,23 @@ func TestEveryLeaseHasAHolder(t *testing.T) {
 		}
 	}, "the holder starts", "the holder is gone", "the holder waits", "the holder is at work", "the holder is open")
 }
+
+// TestNewerVersionInPlaceOfACancelledJob: a job is queued, and a newer version waits for it alone.
+// Once the host has called the job off, the newer version starts in its slot.
+func TestNewerVersionInPlaceOfACancelledJob(t *testing.T) {
+	set := compile(t, policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1}},{"retry":{"maxRetries":3}},{"failureBudget":{"maxFailures":0}}`))
+	s := fleet(2, "v1", map[string][]string{"api": {"v1", "v2"}})
+	plan := mustPlan(t, set, s, t0)
+	carryOut(t, &s, plan, t0, rollout.JobQueued)
+	s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "api", Status: rollout.VersionReady, CreatedAt: minute(1)})
+	plan = mustPlan(t, set, s, minute(2))
+	if got := blockers(plan); !slices.Equal(got, []string{"r1/api@v3: target_busy", "r2/api@v3: slot_full"}) {
+		t.Errorf("while it is queued, waits %q", got)
+	}
+	s.State = plan.State
+	s.Targets[0].Jobs[0].Status = rollout.JobCancelled
+	plan = mustPlan(t, set, s, minute(3))
+	if got := started(plan); !slices.Equal(got, []string{"r1/api@v3"}) || plan.Start[0].Reason != rollout.Reason(concurrency.SlotHeld) {
+		t.Errorf("once it is cancelled, %+v starts", plan.Start)
+	}
+}
