@@ -59,6 +59,8 @@ func TestChoose(t *testing.T) {
 			jobs: []rollout.Job{failed("v1", minute)}, at: minute, wait: "r1/api@v1: retry_backoff retry_backoff", next: 2 * minute},
 		{why: "a job of another version ends the row of attempts", rules: `{"retry":{"maxRetries":1}}`, versions: []string{"v1", "v2"},
 			jobs: []rollout.Job{failed("v2", minute), succeeded("v1", 2*minute), failed("v2", 3*minute)}, at: 3 * minute, start: "r1/api@v2"},
+		{why: "a cancelled job is one if the rule names that status, so that an operator can stop a version", rules: `{"retry":{"maxRetries":0,"retryOnStatuses":["failure","cancelled"]}}`, versions: []string{"v1"},
+			jobs: []rollout.Job{with(failed("v1", minute), rollout.JobCancelled)}, at: minute, wait: "r1/api@v1: retry_exhausted"},
 		{why: "a cancelled job is no attempt", rules: `{"retry":{"maxRetries":0}}`, versions: []string{"v1"},
 			jobs: []rollout.Job{with(failed("v1", minute), rollout.JobCancelled)}, at: minute, start: "r1/api@v1"},
 		{why: "and it ends the row of those before", rules: `{"retry":{"maxRetries":1}}`, versions: []string{"v1"},

@@ -44,8 +44,9 @@ type Retry struct {
 
 	// RetryOnStatuses are the job statuses that count as attempts. None: every terminal one except
 	// successful, cancelled and skipped. After a job with another status, a target outside brackets
-	// is tried again at once. In a bracket such a job was stopped from outside: the member has
-	// failed, and onMemberFailure decides.
+	// is tried again at once, as often as its jobs end so: name cancelled here if an operator who
+	// cancels a job means to stop the version on the target. In a bracket such a job was stopped
+	// from outside: the member has failed, and onMemberFailure decides.
 	RetryOnStatuses []JobStatus `json:"retryOnStatuses,omitempty"`
 }
 
