@@ -47,7 +47,9 @@ type EnvironmentProgression struct {
 	MinimumSoakTimeMinutes int64 `json:"minimumSoakTimeMinutes,omitempty"`
 
 	// MaximumAgeHours refuses a version whose newest success there is this old or older, also one
-	// that has not soaked for long enough yet. Nil: no limit.
+	// that has not soaked for long enough yet. It is asked until the last target has begun: one whose
+	// turn in a curve, window or slot comes later does not get the version, unless it succeeds there
+	// once more. So let it be longer than the soak and the whole rollout together. Nil: no limit.
 	MaximumAgeHours *int64 `json:"maximumAgeHours,omitempty"`
 
 	// SuccessStatuses are the job statuses that count as success. None: successful.
