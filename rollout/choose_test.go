@@ -429,7 +429,6 @@ func TestTakenBackByHand(t *testing.T) {
 		{"taken back, and the host says so", func(x *rollout.Target, _ []rollout.Job) { x.Current = "v1" }, nil},
 		{"outdated before that, and since", func(x *rollout.Target, _ []rollout.Job) { x.OutdatedAt = t0.Add(-2 * time.Hour) }, nil},
 		{"outdated since: what the target was to have is run again", func(x *rollout.Target, _ []rollout.Job) { x.OutdatedAt = t0 }, []string{"r1/a@v2"}},
-		{"the newer version had failed: it is tried, as if nothing had been in between", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Status = rollout.JobFailure }, []string{"r1/a@v2"}},
 		{"it did not pass its checks, and so was taken back", func(_ *rollout.Target, jobs []rollout.Job) { jobs[0].Verification = rollout.VerificationFailed }, nil},
 		{"a run of a plan that came late is made good", func(_ *rollout.Target, jobs []rollout.Job) { jobs[1].Run = "r1/prod/a/v1/1" }, []string{"r1/a@v2"}},
 		{"the way back failed, and the host says that what it was to bring runs all the same: nobody has taken anything back", func(x *rollout.Target, jobs []rollout.Job) {
@@ -472,37 +471,110 @@ func TestTakenBackByHand(t *testing.T) {
 	}
 }
 
-// TestTakenBackByHandAfterFailure: where the newer version has failed, a way back by hand ends the
-// row of its attempts. What keeps it away then is a freeze, or a rollback rule with its status.
-func TestTakenBackByHandAfterFailure(t *testing.T) {
+// TestGivenUpByHand: a host goes back to an older version by a job of its own after the newer one has
+// come to nothing, or while it is repeated. No attempt at that is left then, until somebody asks for
+// one. That what an operator has undone is done once more at once is what argoproj/argo-rollouts#2929
+// and openshift/origin#8256 are about.
+func TestGivenUpByHand(t *testing.T) {
+	const once, often = `{"id":"R","retry":{"maxRetries":0}}`, `{"id":"R","retry":{"maxRetries":3}}`
+	const rejected = often + `,{"id":"B","rollback":{"onVersionStatuses":["withdrawn"]}}`
+	ago := func(d time.Duration) time.Time { return t0.Add(-d) }
+	lift := func(rule string, since time.Time) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) {
+			s.Overrides = []rollout.Override{{ID: "o", Rule: rule, Version: "v2", Deployment: "a", CreatedAt: since, CreatedBy: "ann", Reason: "again"}}
+		}
+	}
+	outdated := func(at time.Time) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { s.Targets[0].OutdatedAt = at }
+	}
+	more := func(jobs ...rollout.Job) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { s.Targets[0].Jobs = append(s.Targets[0].Jobs, jobs...) }
+	}
+	edit := func(change func(newer, back *rollout.Job)) func(*rollout.Snapshot) {
+		return func(s *rollout.Snapshot) { change(&s.Targets[0].Jobs[1], &s.Targets[0].Jobs[2]) }
+	}
 	for _, row := range []struct {
 		why    string
 		rules  string
 		change func(*rollout.Snapshot)
 		want   string
 	}{
-		{"it is tried once more", `{"retry":{"maxRetries":0}}`, func(*rollout.Snapshot) {}, "starts r1/a@v2"},
-		{"its status is not asked again", `{"retry":{"maxRetries":0}}`, func(s *rollout.Snapshot) { s.Versions[1].Status = "withdrawn" }, "starts r1/a@v2"},
-		{"unless the target is frozen", `{"retry":{"maxRetries":0}}`, func(s *rollout.Snapshot) {
-			s.Freezes = []rollout.Freeze{{ID: "f", Resource: "r1", CreatedAt: t0, CreatedBy: "ann", Reason: "back by hand"}}
+		{"no attempt was left", once, nil, "r1/a@v2: retry_exhausted"},
+		{"some were left", often, nil, "r1/a@v2: retry_exhausted"},
+		{"there is no rule", `{"id":"W","anyApproval":{"minApprovals":0}}`, nil, "r1/a@v2: retry_exhausted"},
+		{"each rule says so", often + `,{"id":"S","retry":{"maxRetries":1}}`, nil, "r1/a@v2: retry_exhausted retry_exhausted"},
+		{"the host says so, too", often, func(s *rollout.Snapshot) { s.Targets[0].Current = "v1" }, "r1/a@v2: retry_exhausted"},
+		{"the host says that the newer version runs: then it needs no job", often, func(s *rollout.Snapshot) { s.Targets[0].Current = "v2" }, ""},
+		{"the job was cancelled before, which is no attempt", often, edit(func(newer, _ *rollout.Job) { newer.Status = rollout.JobCancelled }), "r1/a@v2: retry_exhausted"},
+		{"that job was the host's own as well", often, edit(func(newer, _ *rollout.Job) { newer.Run = "" }), "r1/a@v2: retry_exhausted"},
+		{"the version is withdrawn", often, func(s *rollout.Snapshot) { s.Versions[1].Status = "withdrawn" }, "r1/a@v2: retry_exhausted"},
+		{"a rule takes it back everywhere", rejected, func(s *rollout.Snapshot) { s.Versions[1].Status = "withdrawn" }, "r1/a@v2: rollback_triggered"},
+		{"a further job of what the host went back to failed", often, more(rollout.Job{Version: "v1", Status: rollout.JobFailure, CreatedAt: ago(time.Second)}), "r1/a@v2: retry_exhausted"},
+		{"a further one is at work", often, more(rollout.Job{Version: "v1", Status: rollout.JobInProgress, CreatedAt: ago(time.Second)}), "r1/a@v2: retry_exhausted target_busy"},
+		{"there and back by the host alone", often, more(rollout.Job{Version: "v2", Status: rollout.JobFailure, CreatedAt: ago(3 * time.Second)}, rollout.Job{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: ago(time.Second)}), "r1/a@v2: retry_exhausted"},
+
+		{"it was tried again since, which failed: that is the first attempt", often, more(rollout.Job{Version: "v2", Status: rollout.JobFailure, CreatedAt: ago(time.Second)}), "starts r1/a@v2"},
+		{"and the last one, if there is but one", once, more(rollout.Job{Version: "v2", Status: rollout.JobFailure, CreatedAt: ago(time.Second)}), "r1/a@v2: retry_exhausted"},
+		{"the way back failed: attempts are left", often, edit(func(_, back *rollout.Job) { back.Status = rollout.JobFailure }), "starts r1/a@v2"},
+		{"the way back failed: no attempt is left", once, edit(func(_, back *rollout.Job) { back.Status = rollout.JobFailure }), "r1/a@v2: retry_exhausted"},
+		{"the way back is at work: no attempt is left", once, edit(func(_, back *rollout.Job) { back.Status = rollout.JobInProgress }), "r1/a@v2: retry_exhausted target_busy"},
+		{"a run of a plan that came late is made good", once, edit(func(_, back *rollout.Job) { back.Run = "r1/prod/a/v1/2" }), "starts r1/a@v2"},
+		{"and ends the row of attempts also behind a job that failed", once, func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs[2].Run = "r1/prod/a/v1/2"
+			s.Targets[0].Jobs = append(s.Targets[0].Jobs, rollout.Job{Version: "v1", Status: rollout.JobFailure, CreatedAt: ago(time.Second)})
+		}, "starts r1/a@v2"},
+
+		{"an override of the retry rule before it", often, lift("R", ago(2*time.Minute)), "r1/a@v2: retry_exhausted"},
+		{"an override of the retry rule at its instant", often, lift("R", ago(time.Minute)), "starts r1/a@v2"},
+		{"an override of the retry rule since", once, lift("R", t0), "starts r1/a@v2"},
+		{"an override of a rollback rule before it", rejected, lift("B", ago(2*time.Minute)), "r1/a@v2: retry_exhausted"},
+		{"an override of a rollback rule since", rejected, lift("B", t0), "starts r1/a@v2"},
+		{"an override of a rollback rule since, whatever was attempted before", once + `,{"id":"B","rollback":{"onVersionStatuses":["withdrawn"]}}`, lift("B", t0), "starts r1/a@v2"},
+		{"outdated before it", often, outdated(ago(2 * time.Minute)), "r1/a@v2: retry_exhausted"},
+		{"the newer version had succeeded, and was outdated before it was taken back", often, func(s *rollout.Snapshot) {
+			s.Targets[0].Jobs[1].Status, s.Targets[0].OutdatedAt = rollout.JobSuccessful, ago(2*time.Minute)
+		}, "r1/a@v2: retry_exhausted"},
+		{"outdated at its instant", often, outdated(ago(time.Minute)), "starts r1/a@v2"},
+		{"outdated since, whatever was attempted before", once, outdated(t0), "starts r1/a@v2"},
+		{"outdated in a minute", once, outdated(t0.Add(time.Minute)), "r1/a@v2: retry_exhausted, again after 1m0s"},
+		{"outdated since, and frozen but for what has begun", often, func(s *rollout.Snapshot) {
+			s.Targets[0].OutdatedAt = t0
+			s.Freezes = []rollout.Freeze{{ID: "f", FinishBegun: true, CreatedAt: t0, CreatedBy: "ann", Reason: "fair"}}
 		}, "r1/a@v2: frozen"},
-		{"or a rollback rule takes it back", `{"retry":{"maxRetries":0}},{"rollback":{"onVersionStatuses":["withdrawn"]}}`, func(s *rollout.Snapshot) { s.Versions[1].Status = "withdrawn" },
-			"r1/a@v2: rollback_triggered"},
 	} {
 		s := fleet(1, "", map[string][]string{"a": {"v1", "v2"}})
 		s.Targets[0].Jobs = []rollout.Job{
-			{Run: "r1/prod/a/v1/1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-2 * time.Hour)},
-			{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobFailure, CreatedAt: t0.Add(-time.Hour)},
-			{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: t0.Add(-time.Minute)},
+			{Run: "r1/prod/a/v1/1", Version: "v1", Status: rollout.JobSuccessful, CreatedAt: ago(2 * time.Hour)},
+			{Run: "r1/prod/a/v2/1", Version: "v2", Status: rollout.JobFailure, CreatedAt: ago(time.Hour)},
+			{Version: "v1", Status: rollout.JobSuccessful, CreatedAt: ago(time.Minute)},
 		}
-		row.change(&s)
-		plan := mustPlan(t, compile(t, policy(row.rules)), s, t0)
+		if row.change != nil {
+			row.change(&s)
+		}
+		set := compile(t, policy(row.rules))
+		plan := mustPlan(t, set, s, t0)
 		got := strings.Join(blockers(plan), " ")
 		for _, start := range started(plan) {
 			got += "starts " + start
 		}
+		if !plan.Next.IsZero() {
+			got += ", again after " + plan.Next.Sub(t0).String()
+		}
 		if got != row.want {
 			t.Errorf("%s: %s, want %s", row.why, got, row.want)
+		}
+		if plan.Waiting.Len() == 0 {
+			continue
+		}
+		s.Versions = append(s.Versions, rollout.Version{ID: "v3", Deployment: "a", Status: rollout.VersionReady, CreatedAt: t0})
+		s.Freezes = nil
+		for k := range s.Targets[0].Jobs {
+			if own := &s.Targets[0].Jobs[k]; !own.Status.Terminal() {
+				own.Status = rollout.JobSuccessful
+			}
+		}
+		if got := started(mustPlan(t, set, s, t0)); !slices.Equal(got, []string{"r1/a@v3"}) {
+			t.Errorf("%s, and then there is a newer one: starts %q", row.why, got)
 		}
 	}
 }

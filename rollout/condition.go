@@ -33,7 +33,7 @@ const (
 	//     now, and so the next group runs the target;
 	//   - retry_exhausted without a Rule, because there is no retry rule to override: such a rule is
 	//     added, a job of the host's own succeeds or, where it was a [Target.OutdatedAt] that asked
-	//     for the run, that is set to now;
+	//     for the run, or the host has gone back to an older version, that is set to now;
 	//   - slot_full: a job whose slot is stuck or quarantined is ended, see [Stuck];
 	//   - any other verdict: an [Override] of its Rule.
 	OnOperator ConditionKind = "operator"

@@ -67,6 +67,14 @@ func (h history) newest(n int) history {
 	return history{h.listed[:n], false}
 }
 
+// behind returns the jobs than which at least n are newer.
+func (h history) behind(n int) history {
+	if h.backwards {
+		return history{h.listed[:len(h.listed)-n], true}
+	}
+	return history{h.listed[n:], false}
+}
+
 // since counts the jobs that were created at an instant or after it.
 func (h history) since(t time.Time) int {
 	return sort.Search(len(h.listed), func(k int) bool { return h.at(k).CreatedAt.Before(t) })

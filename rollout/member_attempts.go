@@ -17,7 +17,10 @@ func (w *work) nextAttempt(i int32, k int, purpose bracket.Purpose) time.Time {
 	// The attempts of this run's generation and purpose, this one and those before it.
 	row := w.attemptsOf(i, prefix[:strings.LastIndexByte(prefix, '/')+1], "/"+string(purpose))
 	at, _ := slices.BinarySearch(row.places, k)
-	a := w.afterIn(i, w.number(i, job.Version), history{listed: row.jobs[at:]}, func(k int, rule *compiledRule) int { return row.failures(k, rule, at) })
+	n, jobs := w.number(i, job.Version), history{listed: row.jobs[at:]}
+	a := w.worst(i, func(k int, rule *compiledRule) attempts {
+		return w.afterUnder(rule, i, n, jobs, row.failures(k, rule, at))
+	})
 	switch {
 	case a.reason == ReasonRetryExhausted:
 		return time.Time{}

@@ -67,7 +67,7 @@ func (w *work) runsAgain(i, n int32) bool {
 	}
 	id := w.version(i, n).ID
 	own := t.latest(id)
-	return (w.undone(i, n, own) || t.outdated && !t.renewed(id)) && w.after(i, n, w.tried(i, n, own)).reason != ReasonRetryExhausted
+	return (w.undone(i, n, own) || t.outdated && !t.renewed(id)) && (t.askedAgain(id) || w.after(i, n, w.tried(i, n, own)).reason != ReasonRetryExhausted)
 }
 
 // mayGoBack reports whether a rollback rule, or the bracket of a member, takes the target back to

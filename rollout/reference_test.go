@@ -691,14 +691,7 @@ func (r *reference) candidate(t rollout.Target, v rollout.Version, rules []named
 
 // repeat says whether the version that the target keeps needs another job, and what is in the way.
 func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current string) (blockers []string, needed bool) {
-	all := jobs(t)
-	var row []rollout.Job
-	for _, job := range all {
-		if job.Version != floor {
-			break
-		}
-		row = append(row, job)
-	}
+	all, row := jobs(t), referenceRow(t, floor)
 	if len(row) > 0 && !row[0].Status.Terminal() {
 		return nil, false
 	}
@@ -717,12 +710,26 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 		}
 	}
 	blockers = r.shut(r.openings(t, floor, rules))
+	back := referenceGivenUp(t, floor)
+	asked := back != nil && !t.OutdatedAt.IsZero() && !t.OutdatedAt.Before(back.CreatedAt) // for a run of it all the same
+	if asked && t.OutdatedAt.After(r.now) {
+		r.wake(t.OutdatedAt)
+		asked = false
+	}
+	lifted := func(id string) bool {
+		_, o := r.overrides(id, floor, t)
+		return o != nil && !o.CreatedAt.Before(back.CreatedAt)
+	}
+	for _, rule := range rules {
+		asked = asked || back != nil && rule.Rollback != nil && lifted(rule.id)
+	}
 	done := referenceDone(t, row, floor, current)
+	since := done || back != nil && !t.OutdatedAt.IsZero() && !t.OutdatedAt.Before(back.CreatedAt) && !t.OutdatedAt.After(r.now)
 	ask := func(id string, retry rollout.Retry) {
 		n := 0
 		_, o := r.overrides(id, floor, t)
 		for _, job := range row {
-			if o != nil && job.CreatedAt.Before(o.CreatedAt) || done && job.CreatedAt.Before(t.OutdatedAt) {
+			if o != nil && job.CreatedAt.Before(o.CreatedAt) || since && job.CreatedAt.Before(t.OutdatedAt) {
 				break
 			}
 			counts := job.Status.Terminal() && job.Status != rollout.JobSuccessful && job.Status != rollout.JobCancelled && job.Status != rollout.JobSkipped
@@ -734,7 +741,10 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 			}
 			n++
 		}
-		if n > *retry.MaxRetries {
+		if back != nil && (asked || lifted(id)) {
+			n = 0
+		}
+		if n > *retry.MaxRetries || back != nil && !asked && !lifted(id) {
 			blockers = append(blockers, strings.TrimSpace("retry_exhausted "+id))
 		} else if n > 0 {
 			end := row[0].CompletedAt
@@ -757,11 +767,53 @@ func (r *reference) repeat(t rollout.Target, rules []namedRule, floor, current s
 	if !any {
 		ask("", rollout.Retry{MaxRetries: new(int)})
 	}
-	blockers = append(blockers, r.freezes(t, !done || slices.ContainsFunc(row, func(job rollout.Job) bool { return !job.CreatedAt.Before(t.OutdatedAt) }))...)
+	blockers = append(blockers, r.freezes(t, !since || slices.ContainsFunc(row, func(job rollout.Job) bool { return !job.CreatedAt.Before(t.OutdatedAt) }))...)
 	if active(t) {
 		blockers = append(blockers, "target_busy")
 	}
 	return blockers, true
+}
+
+// referenceRow are the newest jobs of a version. What the host has tried since by jobs of its own does
+// not end the row of those that went wrong.
+func referenceRow(t rollout.Target, version string) (row []rollout.Job) {
+	passed := []rollout.Job{}
+	for _, job := range jobs(t) {
+		switch {
+		case job.Version == version:
+			row = append(row, job)
+		case len(row) > 0 || job.Run != "":
+			return row
+		default:
+			passed = append(passed, job)
+		}
+		if len(passed) > 0 && (job.Status == rollout.JobSuccessful || !job.Status.Terminal()) && len(row) == 1 {
+			return nil
+		}
+	}
+	return row
+}
+
+// referenceGivenUp is the job of the host's own by which it has gone back from a version that nobody
+// has tried again.
+func referenceGivenUp(t rollout.Target, version string) (back *rollout.Job) {
+	begun := false
+	for _, job := range jobs(t) {
+		switch {
+		case job.Version == version && back == nil:
+			return nil
+		case job.Version == version:
+			begun = true
+		case back == nil && job.Status == rollout.JobSuccessful:
+			if back = &job; job.Run != "" {
+				return nil
+			}
+		}
+	}
+	if !begun {
+		return nil
+	}
+	return back
 }
 
 // referenceDone says whether nothing but a change makes the target need a job of what it keeps. row
@@ -780,13 +832,10 @@ func referenceDone(t rollout.Target, row []rollout.Job, floor, current string) b
 // repeatDue is the latest of: the target became outdated, if it needs the job only because of that,
 // its last job ended, the delay after the failed attempts was over.
 func (r *reference) repeatDue(t rollout.Target, floor, current string, rules []namedRule) time.Time {
-	all := jobs(t)
-	row := all
-	if k := slices.IndexFunc(all, func(job rollout.Job) bool { return job.Version != floor }); k >= 0 {
-		row = all[:k]
-	}
+	all, row, back := jobs(t), referenceRow(t, floor), referenceGivenUp(t, floor)
+	since := referenceDone(t, row, floor, current) || back != nil && !t.OutdatedAt.IsZero() && !t.OutdatedAt.Before(back.CreatedAt) && !t.OutdatedAt.After(r.now)
 	var due time.Time
-	if referenceDone(t, row, floor, current) {
+	if since {
 		due = t.OutdatedAt
 	}
 	if len(all) == 0 {
@@ -796,14 +845,14 @@ func (r *reference) repeatDue(t rollout.Target, floor, current string, rules []n
 	if end.IsZero() {
 		end = all[0].CreatedAt
 	}
-	if due = later(due, end); all[0].Version != floor {
+	if due = later(due, end); len(row) == 0 {
 		return due
 	}
 	for at := r.now; ; at = at.Add(-30 * time.Second) { // delays are whole half minutes here: go back to where the last retry was still to come
 		earlier := *r
 		earlier.now, earlier.next, earlier.overridesAt = at, time.Time{}, r.now
 		outdated := t
-		if referenceDone(t, row, floor, current) { // what was attempted before is not delayed by
+		if since { // what was attempted before is not delayed by
 			outdated.Jobs = slices.DeleteFunc(slices.Clone(t.Jobs), func(job rollout.Job) bool { return job.CreatedAt.Before(t.OutdatedAt) })
 		}
 		outdated.OutdatedAt = time.Time{}

@@ -19,11 +19,14 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 	}
 	blockers, tried := w.windowBlockers(nil, i, floor), w.tried(i, floor, own)
 	for _, rule := range w.retriesOf(i) {
-		a := w.afterUnder(rule, i, floor, tried, rule.failures(tried))
+		a := w.repeatUnder(rule, i, floor, tried)
 		if a.reason == "" {
 			continue
 		}
 		verdict := Verdict{Status: Pending, Reason: a.reason, Rule: rule.id, Until: a.next, Data: &Data{Attempt: a.failed, Allowed: a.allowed}}
+		if a.back != nil {
+			verdict.Data.Names = []string{a.back.Version}
+		}
 		if a.reason == ReasonRetryExhausted {
 			verdict.Status, verdict.Until = Denied, time.Time{}
 			verdict.On = []Condition{{Kind: OnOperator}, {Kind: OnVersion, Deployment: t.Deployment}}
@@ -32,7 +35,7 @@ func (w *work) repeat(i, floor int32) (blockers []Verdict, needed bool) {
 		blockers = append(blockers, verdict)
 	}
 	if w.frozenAt(i) {
-		begun := !w.done(i, floor, own) || tried.len() > 0 // an attempt has failed
+		begun := !w.onlyOutdated(i, floor, own) || tried.len() > 0 // an attempt has failed
 		blockers = w.freezeBlockers(blockers, i, begun)
 	}
 	if t.busy {
@@ -65,12 +68,19 @@ func (w *work) done(i, floor int32, own history) bool {
 	return floor == t.current || own.len() > 0 && own.at(0).Status == JobSuccessful || t.takenBack(w.version(i, floor).ID)
 }
 
+// onlyOutdated reports whether it is an OutdatedAt alone that can ask for a run of the version that
+// a target keeps: it is done, or it has been given up before.
+func (w *work) onlyOutdated(i, floor int32, own history) bool {
+	t, id := &w.targets[i], w.version(i, floor).ID
+	return w.done(i, floor, own) || t.askedAgain(id) && w.outdated(t, id)
+}
+
 // tried returns those of the newest jobs of the version that a target keeps which are attempts at
 // what it needs now: where it is the present OutdatedAt alone that asks for a run, those created
 // since. What was attempted for an earlier one is no failure of this change.
 func (w *work) tried(i, floor int32, own history) history {
 	t := &w.targets[i]
-	if !t.outdated || !w.done(i, floor, own) {
+	if !t.outdated || !w.onlyOutdated(i, floor, own) {
 		return own
 	}
 	if old := own.index(func(job *Job) bool { return job.CreatedAt.Before(t.OutdatedAt) }); old >= 0 {
@@ -87,10 +97,53 @@ func (w *work) tried(i, floor int32, own history) history {
 // of an older version than others had deployed meanwhile, does not count: the newer version is
 // started again. The version is newer than what runs, so the target has a job.
 func (t *target) takenBack(version string) bool {
-	back := t.history().newestSuccess()
-	return back != nil && back.Run == "" && back.Version != version && slices.ContainsFunc(t.Jobs, func(job Job) bool {
+	return t.broughtByHand(version) != nil && slices.ContainsFunc(t.Jobs, func(job Job) bool {
 		return job.Version == version && job.Status == JobSuccessful
 	})
+}
+
+// broughtByHand returns the newest success on a target if that is a job of the host's own, and not
+// of the version; otherwise nil.
+func (t *target) broughtByHand(version string) *Job {
+	if job := t.history().newestSuccess(); job != nil && job.Run == "" && job.Version != version {
+		return job
+	}
+	return nil
+}
+
+// givenUp returns the job of the host's own that took a target back from a version that had begun
+// there, and of which nothing has been created since; otherwise nil. As in takenBack, whoever goes
+// back by hand means it: if the version needs a job, no attempt is left.
+func (t *target) givenUp(version string) *Job {
+	back, jobs := t.broughtByHand(version), t.history()
+	if back == nil {
+		return nil
+	}
+	if k := jobs.index(func(job *Job) bool { return job.Version == version }); k < 0 || newer(back, jobs.at(k)) > 0 {
+		return nil
+	}
+	return back
+}
+
+// askedAgain reports whether an OutdatedAt asks for a run of a version that had been given up on the
+// target, now or later.
+func (t *target) askedAgain(version string) bool {
+	back := t.givenUp(version)
+	return back != nil && t.outdated && !t.OutdatedAt.Before(back.CreatedAt)
+}
+
+// askedSince reports whether somebody has asked for a run of version n since the job by which it was
+// given up on the target, under a retry rule, or without one if the rule is empty: by an OutdatedAt,
+// or by an override of that rule or of a rollback rule.
+func (w *work) askedSince(back *Job, rule string, i, n int32) bool {
+	if t, id := &w.targets[i], w.version(i, n).ID; t.askedAgain(id) && w.outdated(t, id) {
+		return true
+	}
+	overridden := func(rule string) bool {
+		o := w.overridesAt(rule, i, n).last
+		return o != nil && !o.CreatedAt.Before(back.CreatedAt)
+	}
+	return overridden(rule) || slices.ContainsFunc(w.viewOf(i).rollbacks, func(r *compiledRule) bool { return overridden(r.id) })
 }
 
 // repeatDue returns when the version that a target keeps became due for another job. That is an
@@ -103,15 +156,24 @@ func (w *work) repeatDue(i, floor int32) time.Time {
 	if t.worked() {
 		due = later(due, t.history().at(0).end())
 	}
-	if w.done(i, floor, own) { // else it is repeated whether outdated or not, and a change does not move it back
+	if w.onlyOutdated(i, floor, own) { // else it is repeated whether outdated or not, and a change does not move it back
 		due = later(due, t.OutdatedAt)
 	}
 	return due
 }
 
-// latest returns the newest jobs, up to the first one of another version.
+// latest returns the newest jobs, up to the first one of another version. Jobs of the host's own by
+// which it has tried another version since are passed over where a job that ended without success is
+// behind them: they make no new row of attempts, or else an operator who goes back by hand would
+// have the version that failed started once more.
 func (t *target) latest(version string) history {
 	jobs := t.history()
+	since := jobs.index(func(job *Job) bool { return job.Run != "" || job.Version == version })
+	if since > 0 {
+		if job := jobs.at(since); job.Version == version && job.Status.Terminal() && job.Status != JobSuccessful {
+			jobs = jobs.behind(since)
+		}
+	}
 	if k := jobs.index(func(job *Job) bool { return job.Version != version }); k >= 0 {
 		return jobs.newest(k)
 	}

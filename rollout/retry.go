@@ -32,7 +32,9 @@ const (
 // of a bracket does as its onMemberFailure says.
 //
 // A run that a [Target.OutdatedAt] asks for has attempts of its own, as each group of a bracket
-// has.
+// has. A run of another version ends the row of attempts. So does not, outside brackets, a job of
+// the host's own, one without a run id: if it goes back to another version and succeeds, no attempt
+// is left, however many the rule allows, until an Override since or an OutdatedAt asks for one.
 //
 // Where several retry rules govern a target, all have to allow an attempt: the fewest retries and the
 // longest delay count.
@@ -119,21 +121,22 @@ type attempts struct {
 	reason  Reason    // "", retry_backoff or retry_exhausted
 
 	forgiven time.Time // since when an override forgives the newest attempt, which has failed; zero: none does
+	back     *Job      // by which the version was given up on the target, so that no attempt is left; nil: it was not
 }
 
-// after judges the newest consecutive jobs of one release of version n on target i under all retry
-// rules that govern it: the smallest number of retries and the longest delay win. Without a rule a
-// single attempt is allowed. The last override of a rule forgives the attempts before it.
+// after judges the newest consecutive jobs of version n on target i, outside brackets, under all
+// retry rules that govern it: the smallest number of retries and the longest delay win. Without a
+// rule a single attempt is allowed. The last override of a rule forgives the attempts before it.
 func (w *work) after(i, n int32, jobs history) attempts {
-	return w.afterIn(i, n, jobs, func(_ int, rule *compiledRule) int { return rule.failures(jobs) })
+	return w.worst(i, func(_ int, rule *compiledRule) attempts { return w.repeatUnder(rule, i, n, jobs) })
 }
 
-// afterIn is after where the failures under the k-th rule have been counted.
-func (w *work) afterIn(i, n int32, jobs history, failures func(k int, rule *compiledRule) int) attempts {
+// worst returns what follows for target i from what each of its retry rules concludes.
+func (w *work) worst(i int32, under func(k int, rule *compiledRule) attempts) attempts {
 	var worst attempts
 	var forgiven time.Time
 	for k, rule := range w.retriesOf(i) {
-		a := w.afterUnder(rule, i, n, jobs, failures(k, rule))
+		a := under(k, rule)
 		forgiven = later(forgiven, a.forgiven)
 		if k == 0 || a.worse(worst) {
 			worst = a
@@ -152,7 +155,22 @@ func (w *work) retriesOf(i int32) []*compiledRule {
 	return []*compiledRule{{retry: &Retry{MaxRetries: new(int)}}}
 }
 
-// afterUnder is after under one of the rules, which counts so many of the newest jobs as failures.
+// repeatUnder is after under one of the rules.
+func (w *work) repeatUnder(rule *compiledRule, i, n int32, jobs history) attempts {
+	back := w.targets[i].givenUp(w.version(i, n).ID)
+	if back == nil || w.members[i] {
+		return w.afterUnder(rule, i, n, jobs, rule.failures(jobs))
+	}
+	if w.askedSince(back, rule.id, i, n) {
+		return w.afterUnder(rule, i, n, history{}, 0) // what was attempted before counts no more
+	}
+	a := w.afterUnder(rule, i, n, jobs, rule.failures(jobs))
+	a.back, a.reason = back, ReasonRetryExhausted
+	return a
+}
+
+// afterUnder judges the newest consecutive jobs of one release of version n on target i under one of
+// the rules, which counts so many of them as failures.
 func (w *work) afterUnder(rule *compiledRule, i, n int32, jobs history, failed int) attempts {
 	a := attempts{failed: failed, allowed: min(*rule.retry.MaxRetries, math.MaxInt-1) + 1}
 	if o := w.overridesAt(rule.id, i, n).last; o != nil {

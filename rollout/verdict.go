@@ -95,7 +95,8 @@ type Verdict struct {
 //	rollout_not_due                       Position and Population
 //	rollout_overflow                      Position; Detail: what overflows
 //	rollback_triggered, rollback_failed   Names: the version to go back to, if there is one; Detail: the status of the job, that its verification failed, the status of the version, the failureBudget that it exceeds, or that it was taken back before
-//	retry_backoff, retry_exhausted        Attempt: how many attempts have failed; Allowed: how many there may be
+//	retry_backoff                         Attempt: how many attempts have failed; Allowed: how many there may be
+//	retry_exhausted                       Attempt and Allowed as above; Names: the version that a job of the host's own went back to, if that is why
 //	slot_keys_full                        Names: the pool of the target
 //	slot_paused                           Detail: that it is the rate of the pool, and not its limit, if so
 //	frozen                                Names: who froze it; Detail: the reason

@@ -161,6 +161,12 @@ func TestVerdictReads(t *testing.T) {
 		{"how often it was tried", rollout.Verdict{
 			Reason: rollout.ReasonRetryExhausted, Data: &rollout.Data{Attempt: 3, Allowed: 3},
 		}, "retry_exhausted (3 of 3 attempts failed)"},
+		{"that nobody tries it again, which never failed", rollout.Verdict{
+			Reason: rollout.ReasonRetryExhausted, Data: &rollout.Data{Allowed: 3, Names: []string{"v1"}},
+		}, "retry_exhausted (back to v1 by hand)"},
+		{"that nobody tries it again", rollout.Verdict{
+			Reason: rollout.ReasonRetryExhausted, Data: &rollout.Data{Attempt: 1, Allowed: 3, Names: []string{"v1"}},
+		}, "retry_exhausted (1 of 3 attempts failed, back to v1 by hand)"},
 		{"each event in a few words", rollout.Verdict{Reason: rollout.ReasonAllowed, On: []rollout.Condition{
 			{Kind: rollout.OnJob, Deployment: "web", Resource: "r1"}, {Kind: rollout.OnJob, Deployment: "web", Version: "v2"}, {Kind: rollout.OnMember, Deployment: "web", Resource: "r1"},
 			{Kind: rollout.OnExecutionEnd, Resource: "r1"}, {Kind: rollout.OnGroupClose, Environment: "prod"}, {Kind: rollout.OnSlot, Pool: "east"}, {Kind: rollout.OnVersion, Deployment: "web"},

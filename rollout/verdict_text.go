@@ -172,6 +172,12 @@ func (d *Data) factsText(reason Reason) string {
 		}
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
+		switch {
+		case names != "" && d.Attempt > 0:
+			text, names = fmt.Sprintf(" (%d of %d attempts failed, back to %s by hand)", d.Attempt, d.Allowed, names), ""
+		case names != "":
+			text, names = fmt.Sprintf(" (back to %s by hand)", names), ""
+		}
 	case ReasonFailureBudget:
 		of := ""
 		if d.Detail != "" {
