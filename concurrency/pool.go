@@ -57,7 +57,9 @@ type Pool struct {
 	// to another one.
 	Jobs []Holder
 	// Unavailable are the members that are down as the host observed it: not ready, cordoned,
-	// drained by hand.
+	// drained by hand. They count, and a start on one of them takes no further place, in a pool that
+	// is full or paused as well. The host leaves out the candidates of those that are to be left
+	// alone.
 	Unavailable []string
 	// Departed are resources with a lease in Record that were observed to be members no longer,
 	// such as after a change of label: their leases stay but do not count. A resource that merely

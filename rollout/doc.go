@@ -118,7 +118,8 @@
 //     had not begun, and so tries again where an execution had failed.
 //   - While a policy is disabled or removed, its targets are limited only by the policies that
 //     still govern them: with no policy at all, everything that is ready starts at once. To pause,
-//     freeze the targets, set a limit of 0 or close a window; do not disable the policy.
+//     freeze the targets, set a limit of 0, with which only resources that are down still start,
+//     or close a window; do not disable the policy.
 //   - A collection window that is made shorter ends where the shorter one would have ended, and the
 //     curve of its group begins there. If the new end lies far in the past, all turns since then
 //     come at once, and versions that appeared after it need another group. For a hotfix that must

@@ -46,8 +46,11 @@ type Snapshot struct {
 
 	// Unavailable lists the ids of resources that are down for whatever reason: not ready,
 	// cordoned, being drained by hand. They count against the limits of their pools. A start on one
-	// of them takes no further slot, so it can be repaired however full the pools are. An id that
-	// Resources does not list is passed over.
+	// of them takes no further slot, so it can be repaired however full or paused the pools are, and
+	// all that are down may be started at once. One that is to be left alone, because somebody works
+	// on it and would not have it uncordoned, needs a [Freeze] as well; then it counts, and nothing
+	// starts on it. If very many are down at once, a host that doubts what it sees freezes them all.
+	// An id that Resources does not list is passed over.
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, what else is being disrupted: by jobs of the host that are on no
@@ -252,10 +255,13 @@ type Target struct {
 	// among them, and so may move others back by a turn. Set it when a resource is made again under
 	// the id of one that is gone, and leave out the jobs of the old one, which would count for the
 	// new one: if the execution of its bracket there ended before JoinedAt, the next group opens for
-	// what the target lacks. If one is open, it goes on, and runs nothing twice that has succeeded:
-	// set OutdatedAt as well. Outside brackets the run ids then begin at 1 again, so dispatch must
-	// not find the old jobs either. A host that cannot forget them gives the new resource another
-	// id. An instant in the future keeps nothing from starting: list a target once it is there.
+	// what the target lacks. If one is open, it goes on, and runs nothing twice that has succeeded,
+	// such as the drain of the old one. So end it first: list the id in DeletedResources until the
+	// State of a saved plan has no open execution on it, and then list the resource again, with a
+	// JoinedAt after the Now of that plan. Outside brackets the run ids then begin at 1 again, and an
+	// open execution offers its run in progress again, so dispatch must not find the old jobs either.
+	// A host that cannot forget them gives the new resource another id. An instant in the future
+	// keeps nothing from starting: list a target once it is there.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for
@@ -296,7 +302,10 @@ type Job struct {
 	CompletedAt time.Time `json:"completedAt,omitzero"` // zero while active; an ended job without it is taken to have ended when it was created
 
 	// Verification is what the host found out about the job after it ended. Empty: it is not
-	// verified.
+	// verified. Outside brackets a target keeps its slots until the verification of its newest job
+	// is over. In a bracket only a [Rollback] with OnVerificationFailure makes the others wait for
+	// it, and the slots last as long: without such a rule on the target nobody asks for it, and the
+	// next member, or the next resource, begins when the job has ended.
 	Verification Verification `json:"verification,omitempty"`
 }
 
