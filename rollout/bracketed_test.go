@@ -1389,6 +1389,37 @@ func TestMadeAgainWhileOpen(t *testing.T) {
 	}
 }
 
+// TestMadeAgainAfterTheEnd: a node is made again under its name while the execution there is open, and
+// the host lists it as deleted until that has ended. The new node is drained before it is upgraded,
+// though the old one was drained already, and nothing is offered under the id of the old node's run.
+func TestMadeAgainAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
+	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "kubelet": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+	carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
+	s.DeletedResources = []string{"r1"}
+	for k := range s.Targets {
+		s.Targets[k].Current, s.Targets[k].Jobs = "v1", nil
+	}
+	plan := mustPlan(t, set, s, minute(3))
+	if got := started(plan); len(got) > 0 || plan.State.Executions[0].Open != nil {
+		t.Errorf("deleted: %q start, open %+v", got, plan.State.Executions[0].Open)
+	}
+	s.State, s.DeletedResources = plan.State, nil
+	for k := range s.Targets {
+		s.Targets[k].JoinedAt = minute(4)
+	}
+	for k, want := range []string{"r1/drain@v1", "r1/kubelet@v2"} {
+		now := minute(4 + k)
+		plan := mustPlan(t, set, s, now)
+		if got := started(plan); !slices.Equal(got, []string{want}) || plan.Start[0].Group != "b/prod/2" {
+			t.Fatalf("made again: %q start, want %q; waits %q", got, want, blockers(plan))
+		}
+		carryOut(t, &s, plan, now, rollout.JobSuccessful)
+	}
+}
+
 // TestJoinedLate makes r1 again after the first group has been there, in other circumstances. Which
 // group gives it its first version, and when that opened, tells whether it was opened for it.
 func TestJoinedLate(t *testing.T) {
