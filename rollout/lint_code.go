@@ -136,9 +136,11 @@ const (
 	// while they do. Narrow one of them.
 	LintBracketOverlapping LintCode = "bracket_overlapping"
 	// LintImmediateStarves, a warning: groups that close at once come faster than the curve is
-	// long, or than a rate lets their resources begin, so the last positions are superseded before
-	// their turn, and they are the same each time. Set orderSalt to group, shorten the curve or
-	// raise the rate, or collect for longer.
+	// long, or than a rate, or the slots, let their resources begin. A curve advances, and a slot is
+	// taken, only while windows are open; how long a slot is kept is known if the durations are. So
+	// the last positions are superseded before their turn, and they are the same each time. Set
+	// orderSalt to group, shorten the curve, raise the rate or the limit, widen the windows, or
+	// collect for longer.
 	LintImmediateStarves LintCode = "immediate_starves"
 	// LintOrderStarves, a warning: as [LintImmediateStarves], but with groups that are collected.
 	LintOrderStarves LintCode = "order_starves"

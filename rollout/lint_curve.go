@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -157,29 +158,73 @@ func periodOf(rrule string) time.Duration {
 // to start in. It is not known for windows that never open, which is another finding, and for a
 // recurrence of the host that cannot be followed.
 func (l *lint) offered(h *hours, period time.Duration) estimate {
-	from, to := l.w.now, addTime(l.w.now, period)
-	end := to
-	for next := addTime(end, period); end.Before(next) && !next.After(l.until); next = addTime(end, period) {
-		end = next
-	}
-	if _, err := h.calendar.OpenBetween(from, end); err != nil || !l.fits(h.calendar, h.longest) {
+	periods, known := l.openings(h, period, h.longest)
+	if !known {
 		return estimate{}
 	}
-	var best, sum time.Duration
-	for opens, closes := range h.calendar.Intervals(from, addTime(end, h.longest)) {
-		last := closes.Add(-h.longest) // at or before end
-		for opens.Before(last) {
-			for !opens.Before(to) {
-				best, sum = max(best, sum), 0
-				to = addTime(to, period)
-			}
-			part := last
-			if part.After(to) {
-				part = to
-			}
-			sum += part.Sub(opens)
-			opens = part
-		}
+	var best time.Duration
+	for open := range periods {
+		best = max(best, sumOf(open))
 	}
-	return estimate{max(best, sum), true}
+	return estimate{best, true}
+}
+
+// openings yields, for each of the periods from now on in which windows are open, how long they are
+// so at a stretch, each time but for a margin before they close. It is not known where offered is
+// not.
+func (l *lint) openings(h *hours, period, margin time.Duration) (periods iter.Seq[[]time.Duration], known bool) {
+	from, to := l.w.now, addTime(l.w.now, period)
+	end := addTime(from, saturatingProduct(max(1, int64(l.until.Sub(from)/period)), period))
+	if _, err := h.calendar.OpenBetween(from, end); err != nil || !l.fits(h.calendar, h.longest) {
+		return nil, false
+	}
+	return func(yield func([]time.Duration) bool) {
+		var open []time.Duration
+		to := to
+		for opens, closes := range h.calendar.Intervals(from, addTime(end, margin)) {
+			last := closes.Add(-margin) // at or before end
+			for opens.Before(last) {
+				if !opens.Before(to) {
+					if !yield(open) {
+						return
+					}
+					open, to = open[:0], addTime(to, saturatingProduct(int64(opens.Sub(to)/period)+1, period))
+				}
+				part := last
+				if part.After(to) {
+					part = to
+				}
+				open = append(open, part.Sub(opens))
+				opens = part
+			}
+		}
+		yield(open)
+	}, true
+}
+
+// mostWithin measures the stretches in which jobs may start in the best of the periods from now on,
+// each time but for a margin before the windows close. Where there are no windows, or it is not
+// known when they open, and where they may be open throughout, that is the period as a whole.
+func (l *lint) mostWithin(h *hours, period, margin time.Duration, measure func(stretches []time.Duration) time.Duration) time.Duration {
+	whole := measure([]time.Duration{period})
+	if h == nil || l.fits(h.calendar, saturatingSum(period, margin)) {
+		return whole
+	}
+	periods, known := l.openings(h, period, margin)
+	if !known {
+		return whole
+	}
+	var most time.Duration
+	for open := range periods {
+		most = max(most, measure(open))
+	}
+	return most
+}
+
+// sumOf returns the sum of the stretches of one period.
+func sumOf(stretches []time.Duration) (sum time.Duration) {
+	for _, d := range stretches {
+		sum += d
+	}
+	return sum
 }

@@ -267,6 +267,14 @@ func lintReleased(gaps ...time.Duration) func(*rollout.Snapshot) {
 	}
 }
 
+// lintReleasedTo does so for as many resources.
+func lintReleasedTo(n int, gaps ...time.Duration) func(*rollout.Snapshot) {
+	return func(s *rollout.Snapshot) {
+		lintNodes(n)(s)
+		lintReleased(gaps...)(s)
+	}
+}
+
 // lintReleasedInTurn gives the versions of lintReleased to r1 and r2 in turn.
 func lintReleasedInTurn(gaps ...time.Duration) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -485,6 +493,13 @@ func lintRows() []lintRow {
 	hour, minute := time.Hour, time.Minute
 	all := func(d time.Duration) rollout.LintOptions {
 		return rollout.LintOptions{Durations: map[string]time.Duration{"web": d, "db": d, "cache": d}}
+	}
+	week := 7 * 24 * hour
+	web := func(d time.Duration) rollout.LintOptions {
+		return rollout.LintOptions{Durations: map[string]time.Duration{"web": d}}
+	}
+	sundays := func(more string) string {
+		return `{"id":"w","deploymentWindow":{"weekly":{"days":["sun"],"start":"02:00","end":"04:00"}` + more + `}}`
 	}
 	curve := func(seconds int64, more string) string {
 		return fmt.Sprintf(`{"id":"g","gradualRollout":{"rolloutType":"linear","timeScaleInterval":%d%s}}`, seconds, more)
@@ -2207,6 +2222,37 @@ func lintRows() []lintRow {
 		{code: rollout.LintPolicyDisabledState, why: "a key that no rule makes is shown as it is", rules: lintLimited(`"limit":1`), fleet: lintStored("a%zz", false), want: "info state 0", says: `"a%zz" is in no policy`},
 		// Paces.
 		{code: rollout.LintImmediateStarves, why: "a limit is no rate", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour)},
+		{code: rollout.LintImmediateStarves, why: "one place for two, where each takes as long as it is between two releases", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour), options: web(hour), want: "warning rules[1].resourceConcurrency.limit 0",
+			says: `but an execution takes 1h or longer, and so no more than 1 of 2 resources begin before the next one`},
+		{code: rollout.LintImmediateStarves, why: "an instant less, and the second begins before the next release", rules: lintImmediate + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour), options: web(hour - 1)},
+		{code: rollout.LintImmediateStarves, why: "the hooks take their time, too", rules: lintImmediate + "," + lintLimited(`"limitType":"percentage","limitValue":50`), fleet: lintReleased(hour, hour, hour), options: all(20 * minute), want: "warning rules[1].resourceConcurrency.limitValue 0"},
+		{code: rollout.LintImmediateStarves, why: "two places for two", rules: lintImmediate + "," + lintLimited(`"limit":2`), fleet: lintReleased(hour, hour, hour), options: web(hour)},
+		{code: rollout.LintImmediateStarves, why: "two places for four, twice in an hour", rules: lintImmediate + "," + lintLimited(`"limit":2`), fleet: lintReleasedTo(4, hour, hour, hour), options: web(30 * minute)},
+		{code: rollout.LintImmediateStarves, why: "two places for five, twice in an hour", rules: lintImmediate + "," + lintLimited(`"limit":2`), fleet: lintReleasedTo(5, hour, hour, hour), options: web(30 * minute), want: "warning rules[1].resourceConcurrency.limit 0", says: "no more than 4 of 5 resources begin"},
+		{code: rollout.LintImmediateStarves, why: "of two the one that is down needs no place", rules: lintImmediate + "," + lintLimited(`"limit":1`), options: web(hour), fleet: func(s *rollout.Snapshot) {
+			lintReleased(hour, hour, hour)(s)
+			s.Unavailable = []string{"r2"}
+		}},
+		{code: rollout.LintImmediateStarves, why: "a place for each", rules: lintImmediate + "," + lintLimited(`"limit":1,"groupBy":"resource.name"`), fleet: lintReleased(hour, hour, hour), options: web(hour)},
+		{code: rollout.LintImmediateStarves, why: "no place at all is another finding", rules: lintImmediate + "," + lintLimited(`"limit":0`), fleet: lintReleased(hour, hour, hour), options: web(hour)},
+		{code: rollout.LintImmediateStarves, why: "others are last each time, for the places as well", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + curve(0, `,"orderKey":"resource_bracket","orderSalt":"group"`), fleet: lintReleased(hour, hour, hour), options: web(hour)},
+		{code: rollout.LintImmediateStarves, why: "a main member that nobody knows the duration of may be done at once", rules: lintMains + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour), options: rollout.LintOptions{Durations: map[string]time.Duration{"web": hour, "db": hour}}},
+		{code: rollout.LintImmediateStarves, why: "the shortest of three main members", rules: lintMains + "," + lintLimited(`"limit":1`), fleet: lintReleased(hour, hour, hour), options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 2 * hour, "db": hour, "cache": 3 * hour}}, want: "warning rules[1].resourceConcurrency.limit 0", says: "takes 1h or longer"},
+		// kubereboot/kured#620: a fleet for which one window is too short begins anew in the next.
+		{code: rollout.LintImmediateStarves, why: "one release a week, and a window for one of two nodes", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(""), fleet: lintReleased(week, week, week), options: web(2 * hour), want: "warning rules[1].resourceConcurrency.limit 0", says: "releases come every 168h or faster"},
+		{code: rollout.LintImmediateStarves, why: "the second begins an instant before the window closes", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(""), fleet: lintReleased(week, week, week), options: web(2*hour - 1)},
+		{code: rollout.LintImmediateStarves, why: "two windows before the next release", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(""), fleet: lintReleased(2*week, 2*week, 2*week), options: web(2 * hour)},
+		{code: rollout.LintImmediateStarves, why: "a freeze that shortens one window is no measure", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays("") + `,{"id":"f","deploymentWindow":{"from":"2025-01-26T03:00:00Z","until":"2025-03-01T00:00:00Z","allowWindow":false}}`, fleet: lintReleased(week, week, week), options: web(2*hour - 1)},
+		{code: rollout.LintImmediateStarves, why: "the second begins while exactly as much is left of the window as is asked for", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(`,"minimumRemainingMinutes":60`), fleet: lintReleased(week, week, week), options: web(hour)},
+		{code: rollout.LintImmediateStarves, why: "for the second an instant too little is left of the window", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(`,"minimumRemainingMinutes":60`), fleet: lintReleased(week, week, week), options: web(hour + 1), want: "warning rules[1].resourceConcurrency.limit 0"},
+		{code: rollout.LintImmediateStarves, why: "jobs start at one instant a week alone", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(`,"minimumRemainingMinutes":120`), fleet: lintReleased(week, week, week), options: web(minute), want: "warning rules[1].resourceConcurrency.limit 0", says: "no more than 1 of 2 resources"},
+		{code: rollout.LintImmediateStarves, why: "the window is for one of two nodes", rules: lintImmediate + "," + lintLimited(`"limit":1`), more: other("q", "resource.name == 'r2'", sundays("")), fleet: lintReleased(week, week, week), options: web(2 * hour)},
+		{code: rollout.LintImmediateStarves, why: "hooks are in no window, and nothing begins without a main member", rules: lintImmediate + "," + lintLimited(`"limit":1`), more: other("q", "deployment.name == 'web'", sundays("")), fleet: lintReleased(week, week, week), options: web(2 * hour), want: "warning [0].rules[1].resourceConcurrency.limit 0"},
+		{code: rollout.LintImmediateStarves, why: "between the openings of one night a release comes every minute", rules: lintImmediate + "," + lintLimited(`"limit":1`) + "," + sundays(""), fleet: lintReleased(minute, minute, minute), options: web(minute), want: "warning rules[1].resourceConcurrency.limit 0", says: "takes 1m or longer", horizon: 40 * 365 * 24 * hour},
+		{code: rollout.LintImmediateStarves, why: "the last turn comes when the window has closed", rules: lintImmediate + "," + sundays("") + "," + curve(7200, `,"orderKey":"resource_bracket"`), fleet: lintReleased(week, week, week), want: "warning rules[2].gradualRollout.orderSalt 0", says: "the last of 2 resources is due after 2h of open time, of which the windows have 2h at most before the next group"},
+		{code: rollout.LintImmediateStarves, why: "the last turn comes a second before the window closes", rules: lintImmediate + "," + sundays("") + "," + curve(7199, `,"orderKey":"resource_bracket"`), fleet: lintReleased(week, week, week)},
+		{code: rollout.LintImmediateStarves, why: "the last turn comes in the second window", rules: lintImmediate + "," + sundays("") + "," + curve(7200, `,"orderKey":"resource_bracket"`), fleet: lintReleased(2*week, 2*week, 2*week)},
+		{code: rollout.LintImmediateStarves, why: "in windows that never close it is as without them", rules: lintImmediate + `,{"id":"w","deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=0","durationMinutes":1440}},` + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[2].gradualRollout.orderSalt 0", says: "is due 1h after a group closes"},
 		{code: rollout.LintImmediateStarves, why: "a curve beside the rate that has the same ones last each time", rules: lintImmediate + "," + lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":3600}`) + "," + curve(0, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].resourceConcurrency.rate 0"},
 		{code: rollout.LintImmediateStarves, why: "an instant more than an hour, and at times both begin between two releases", rules: lintImmediate + "," + lintLimited(`"limit":2,"rate":{"limit":1,"periodSeconds":3600}`), fleet: lintReleased(hour+1, hour+1, hour+1)},
 		{code: rollout.LintMergeBudgetUnused, why: "one after the other it takes so long that the count begins again", rules: merging("3600") + "," + lintLimited(`"limit":1`), fleet: lintNodes(4), options: rollout.LintOptions{Durations: map[string]time.Duration{"web": 1 << 62, "db": 0, "cache": 0}}},
