@@ -108,7 +108,8 @@
 //   - What has begun is finished: a target is never taken back to an older version because of a
 //     wait, and a drained node is upgraded and uncordoned before another policy change reaches it.
 //     Apart from failures and an operator's commands, only a rollout.Freeze stops it half way, for
-//     as long as the freeze lasts.
+//     as long as the freeze lasts. That holds within one bracket: another one on the same resource
+//     does not wait for it.
 //   - Every wait says why: a stable code, the rule, the instant at which looking again can help,
 //     and the events that can help. All blockers are reported, not only the first.
 //   - Next is exact: between now and Next nothing changes by itself, so a host that starts nothing

@@ -48,9 +48,13 @@
 //
 // An execution of a bracket starts only when all its members may run, so that no node is drained
 // only to wait. From then on only the order and the failures of its members, dependencies on
-// deployments outside it, busy targets and a Freeze can hold it up. An [Override] lets one version
-// past one rule for a time. A Freeze keeps targets from starting anything for a time, whatever the
-// rules say.
+// deployments outside it, busy targets and a Freeze can hold it up. Different brackets do not wait
+// for each other: two that have members on one resource may be at work there at once, with one slot,
+// and one may uncordon what the other has drained. So what must not meet on a resource belongs into
+// one bracket; see [LintBracketsSideBySide].
+//
+// An [Override] lets one version past one rule for a time. A Freeze keeps targets from starting
+// anything for a time, whatever the rules say.
 //
 // [Plan.Explain] says what every rule decides about every version of one target, [Plan.Queue] who
 // gets the next slots, [Plan.Changes] what differs from an earlier plan, [PolicySet.Lint] what can

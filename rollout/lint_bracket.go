@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // lintBracket is a bracket rule in an environment where it has members, as Lint looks at it.
@@ -139,6 +141,66 @@ func (l *lint) lookAtBrackets() {
 			l.lookAtRoles(brackets)
 			l.lookAtMerge(brackets)
 		}
+	}
+	l.lookAtNeighbours()
+}
+
+// neighbours are two brackets, by their places among those of the set, that meet on resources.
+type neighbours struct {
+	other, resources int
+	first            int32 // of the resources
+}
+
+// lookAtNeighbours finds brackets that meet on resources with what runs last in one of them and
+// what runs first in the other. Of several such others it tells the first.
+func (l *lint) lookAtNeighbours() {
+	type hooked struct{ pre, post int } // the first brackets with such a member, counted from 1
+	before := make([]hooked, len(l.w.resources))
+	for n, rule := range l.w.set.brackets {
+		own := map[int32]hooked{}
+		for _, b := range l.bracketsOf[rule] {
+			for targets := range l.onResources(b) {
+				r := l.w.targets[targets[0]].resource
+				if !slices.ContainsFunc(targets, func(i int32) bool { return b.isMain(&l.w.targets[i]) }) {
+					continue // nothing begins there
+				}
+				h := own[r]
+				for _, i := range targets {
+					switch b.roles[l.w.targets[i].deployment] {
+					case bracket.Pre:
+						h.pre = n + 1
+					case bracket.Post:
+						h.post = n + 1
+					}
+				}
+				own[r] = h
+			}
+		}
+		found := map[int]*neighbours{}
+		for _, r := range slices.Sorted(maps.Keys(own)) {
+			h, other := own[r], 0
+			if h.pre > 0 {
+				other = before[r].post
+			}
+			if first := before[r].pre; h.post > 0 && first > 0 && (other == 0 || first < other) {
+				other = first
+			}
+			if other > 0 {
+				if found[other] == nil {
+					found[other] = &neighbours{other: other - 1, first: r}
+				}
+				found[other].resources++
+			}
+			before[r] = hooked{cmp.Or(before[r].pre, h.pre), cmp.Or(before[r].post, h.post)}
+		}
+		if len(found) == 0 {
+			continue
+		}
+		with := found[slices.Min(slices.Collect(maps.Keys(found)))]
+		l.add(findingOf(rule, "deploymentSelector"), LintBracketsSideBySide, SeverityInfo, reach{},
+			fmt.Sprintf("it has hooks on %s where %q has hooks too, such as %s: the two do not wait for each other there, and what runs last in one may undo what ran first in the other",
+				textlist.Counted(with.resources, "resource"), l.w.set.brackets[with.other].id, l.w.resources[with.first].ID),
+			"put the members of both into one bracket, or leave it if their hooks have nothing to do with each other")
 	}
 }
 

@@ -135,6 +135,12 @@ const (
 	// LintBracketOverlapping, an error: two brackets claim one target. Nothing at all is planned
 	// while they do. Narrow one of them.
 	LintBracketOverlapping LintCode = "bracket_overlapping"
+	// LintBracketsSideBySide, information: two brackets have hooks on the same resources. Different
+	// brackets do not wait for each other: both may be at work on a resource at once, the second with
+	// no slot of its own, and a hook that runs last in one, such as an uncordon, may undo what a hook
+	// that runs first in the other, such as a drain, has done. Put what must not meet on a resource
+	// into one bracket.
+	LintBracketsSideBySide LintCode = "brackets_side_by_side"
 	// LintImmediateStarves, a warning: groups that close at once come faster than the curve is
 	// long, or than a rate, or the slots, let their resources begin. A curve advances, and a slot is
 	// taken, only while windows are open; how long a slot is kept is known if the durations are. So

@@ -275,6 +275,11 @@ func lintReleasedTo(n int, gaps ...time.Duration) func(*rollout.Snapshot) {
 	}
 }
 
+// lintHooked adds main members for three brackets of which web, db and cache are the hooks.
+func lintHooked(s *rollout.Snapshot) {
+	*s = fleet(2, "v1", map[string][]string{"web": {"v1"}, "db": {"v1"}, "cache": {"v1"}, "main-web": {"v1", "v2"}, "main-db": {"v1", "v2"}, "main-cache": {"v1", "v2"}})
+}
+
 // lintReleasedInTurn gives the versions of lintReleased to r1 and r2 in turn.
 func lintReleasedInTurn(gaps ...time.Duration) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -493,6 +498,9 @@ func lintRows() []lintRow {
 	hour, minute := time.Hour, time.Minute
 	all := func(d time.Duration) rollout.LintOptions {
 		return rollout.LintOptions{Durations: map[string]time.Duration{"web": d, "db": d, "cache": d}}
+	}
+	hooked := func(id, role, hook string) string { // a bracket of this deployment, as a hook, and a main member of its own
+		return fmt.Sprintf(`{"id":%q,"deploymentBracket":{"deploymentSelector":"deployment.name in ['%[3]s','main-%[3]s']","readinessMode":"immediate","memberRoles":{%[2]q:"deployment.name == '%[3]s'"}}}`, id, role, hook)
 	}
 	week := 7 * 24 * hour
 	web := func(d time.Duration) rollout.LintOptions {
@@ -1066,6 +1074,22 @@ func lintRows() []lintRow {
 		{code: rollout.LintBracketOverlapping, why: "web is in two brackets", rules: lintImmediate, more: other("q", "true", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`),
 			want: "error [1].rules[0].deploymentBracket.deploymentSelector 2"},
 		{code: rollout.LintBracketOverlapping, why: "each has a resource of its own", more: other("p", "resource.name == 'r1'", lintImmediate) + "," + other("q", "resource.name == 'r2'", `{"id":"z","deploymentBracket":{"deploymentSelector":"deployment.name == 'web'","readinessMode":"immediate"}}`)},
+		// rancher/system-upgrade-controller#225: two plans drain, upgrade and uncordon one node at once.
+		{code: rollout.LintBracketsSideBySide, fleet: lintHooked, why: "the drain of one, and the uncordon of the other", rules: hooked("b", "pre", "db"), more: other("q", "true", hooked("z", "post", "cache")), want: "info [1].rules[0].deploymentBracket.deploymentSelector 0",
+			says: `it has hooks on 2 resources where "b" has hooks too, such as r1`},
+		{code: rollout.LintBracketsSideBySide, fleet: lintHooked, why: "the uncordon of one, and the drain of the other", rules: hooked("b", "post", "db"), more: other("q", "true", hooked("z", "pre", "cache")), want: "info [1].rules[0].deploymentBracket.deploymentSelector 0"},
+		{code: rollout.LintBracketsSideBySide, why: "of three the first that it meets is told", rules: hooked("b", "pre", "db"), more: other("q", "true", hooked("y", "pre", "web")) + "," + other("s", "true", hooked("z", "post", "cache")), want: "info [2].rules[0].deploymentBracket.deploymentSelector 0", says: `where "b" has hooks too`, fleet: lintHooked},
+		{code: rollout.LintBracketsSideBySide, why: "both have a drain alone", rules: hooked("b", "pre", "db"), more: other("q", "true", hooked("z", "pre", "cache")), fleet: lintHooked},
+		{code: rollout.LintBracketsSideBySide, fleet: lintHooked, why: "each has a node of its own", more: other("p", "resource.name == 'r1'", hooked("b", "pre", "db")) + "," + other("q", "resource.name == 'r2'", hooked("z", "post", "cache"))},
+		{code: rollout.LintBracketsSideBySide, fleet: lintHooked, why: "they meet on one of two nodes", rules: hooked("b", "pre", "db"), more: other("q", "resource.name == 'r2'", hooked("z", "post", "cache")), want: "info [1].rules[0].deploymentBracket.deploymentSelector 0", says: "on 1 resource where \"b\" has hooks too, such as r2"},
+		{code: rollout.LintBracketsSideBySide, why: "hooks without a main member do nothing", rules: hooked("b", "pre", "db"), more: other("q", "true", hooked("z", "post", "cache")), fleet: func(s *rollout.Snapshot) {
+			lintHooked(s)
+			s.Targets = slices.DeleteFunc(s.Targets, func(t rollout.Target) bool { return t.Deployment == "main-db" && t.Resource == "r1" })
+		}, want: "info [1].rules[0].deploymentBracket.deploymentSelector 0", says: "on 1 resource where \"b\" has hooks too, such as r2"},
+		{code: rollout.LintBracketsSideBySide, why: "it meets another one on each of two nodes, and the first of the two is told", more: other("p", "resource.name == 'r2'", hooked("b", "pre", "db")) + "," + other("q", "resource.name == 'r1'", hooked("y", "pre", "web")) + "," + other("s", "true", hooked("z", "post", "cache")),
+			fleet: lintHooked, want: "info [2].rules[0].deploymentBracket.deploymentSelector 0", says: "on 1 resource where \"b\" has hooks too, such as r2"},
+		{code: rollout.LintBracketsSideBySide, why: "one bracket in two environments is at work in one at a time", rules: lintImmediate, fleet: lintWithStaging},
+		{code: rollout.LintBracketsSideBySide, why: "one of them has no hooks", rules: lintDBAlone, more: other("q", "deployment.name == 'web'", strings.Replace(lintMains, `"b"`, `"z"`, 1))},
 		{code: rollout.LintImmediateStarves, why: "an hour between releases, an hour to the last turn", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
 		{code: rollout.LintImmediateStarves, why: "ranked by resource it is the same", rules: lintImmediate + "," + curve(3600, `,"orderKey":"resource"`), fleet: lintReleased(hour, hour, hour), want: "warning rules[1].gradualRollout.orderSalt 0"},
 		{code: rollout.LintImmediateStarves, why: "a second less", rules: lintImmediate + "," + curve(3599, `,"orderKey":"resource_bracket"`), fleet: lintReleased(hour, hour, hour)},
@@ -2445,6 +2469,36 @@ func TestLintMergeBesideHostRules(t *testing.T) {
 		}
 		if got := slices.ContainsFunc(findings, func(f rollout.Finding) bool { return f.Code == rollout.LintMergeBudgetUnused }); got != row.want {
 			t.Errorf("%s: said is %t, want %t: %v", row.why, got, row.want, findings)
+		}
+	}
+}
+
+// TestLintBracketMeetsTwo: the last of three brackets meets both others on each node, with its drain and
+// with its uncordon. The first of the two is told, whichever of the hooks it meets.
+func TestLintBracketMeetsTwo(t *testing.T) {
+	t.Parallel()
+	bracket := func(id, members, roles string) string {
+		return `{"name":"` + id + `","selector":"true","rules":[{"id":"` + id + `","deploymentBracket":{"deploymentSelector":"deployment.name in [` + members + `]","readinessMode":"immediate","memberRoles":{` + roles + `}}}]}`
+	}
+	last := bracket("z", "'cache','main-cache','after'", `"pre":"deployment.name == 'cache'","post":"deployment.name == 'after'"`)
+	for _, roles := range [][]string{{"pre", "post"}, {"post", "pre"}} {
+		set := compile(t, "["+bracket("b", "'db','main-db'", `"`+roles[0]+`":"deployment.name == 'db'"`)+","+bracket("y", "'web','main-web'", `"`+roles[1]+`":"deployment.name == 'web'"`)+","+last+"]")
+		s := fleet(2, "v1", map[string][]string{"web": {"v1"}, "db": {"v1"}, "cache": {"v1"}, "after": {"v1"}, "main-web": {"v1"}, "main-db": {"v1"}, "main-cache": {"v1"}})
+		findings, err := set.Lint(s, t0, time.Hour, rollout.LintOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		for _, f := range findings {
+			if f.Code == rollout.LintBracketsSideBySide {
+				told = append(told, f.Rule)
+				if !strings.Contains(f.Detail, `where "b" has hooks too`) {
+					t.Errorf("%v: %s", roles, f)
+				}
+			}
+		}
+		if !slices.Equal(told, []string{"y", "z"}) {
+			t.Errorf("%v: told of %q", roles, told)
 		}
 	}
 }
