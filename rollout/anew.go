@@ -109,7 +109,9 @@ func (o *observedTargets) anyDated() bool {
 // of the latest group had ended on its resource. An example is a node that was made again under the
 // name of one that is gone, with nothing on it or with an old version from its image. A group runs
 // on a resource once, and its run ids are not used twice, so the next group opens without waiting
-// for a release. For a target that did not join so late, joined returns its own OutdatedAt.
+// for a release. For a target that did not join so late, joined returns its own OutdatedAt. Where
+// the execution ended because its resource was gone, whoever is there now is a new one, though it
+// may have joined before the host saw that.
 func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 	at := o.targets[i].JoinedAt
 	if at.After(o.asOf) {
@@ -121,7 +123,7 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		return own.OutdatedAt
 	}
 	last := endedIn(record, o.environments[o.bracket.environment].ID)
-	if !includes(last.Group, last.Merged, o.latest.ID) || !at.After(last.EndedAt) {
+	if !includes(last.Group, last.Merged, o.latest.ID) || !at.After(last.EndedAt) && !endedByDeletion(last) {
 		return own.OutdatedAt
 	}
 	versions := o.versions[o.targets[i].deployment].list
@@ -134,6 +136,13 @@ func (o *observedTargets) joined(i int32, own bracket.Target) time.Time {
 		break
 	}
 	return own.OutdatedAt
+}
+
+// endedByDeletion reports whether an execution ended because its resource was deleted: nothing else
+// cancels one but an operator's last word.
+func endedByDeletion(last bracket.EndedExecution) bool {
+	n := len(last.Decisions)
+	return last.Status == bracket.StatusCancelled && (n == 0 || last.Decisions[n-1].Kind != bracket.Abandon)
 }
 
 // lateVersion is a version whose gates opened for the targets of a kind only after the latest group

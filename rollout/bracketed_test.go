@@ -1392,31 +1392,67 @@ func TestMadeAgainWhileOpen(t *testing.T) {
 // TestMadeAgainAfterTheEnd: a node is made again under its name while the execution there is open, and
 // the host lists it as deleted until that has ended. The new node is drained before it is upgraded,
 // though the old one was drained already, and nothing is offered under the id of the old node's run.
+// Who is there after a deletion is a new one, also if it joined before the host saw that the old one
+// was gone, as it does where nobody looked in between.
 func TestMadeAgainAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	set := compile(t, policy(`{"id":"b","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate","memberRoles":{"pre":"deployment.name == 'drain'"}}}`))
-	s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "kubelet": {"v1", "v2"}})
-	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
-	carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobInProgress)
-	s.DeletedResources = []string{"r1"}
-	for k := range s.Targets {
-		s.Targets[k].Current, s.Targets[k].Jobs = "v1", nil
-	}
-	plan := mustPlan(t, set, s, minute(3))
-	if got := started(plan); len(got) > 0 || plan.State.Executions[0].Open != nil {
-		t.Errorf("deleted: %q start, open %+v", got, plan.State.Executions[0].Open)
-	}
-	s.State, s.DeletedResources = plan.State, nil
-	for k := range s.Targets {
-		s.Targets[k].JoinedAt = minute(4)
-	}
-	for k, want := range []string{"r1/drain@v1", "r1/kubelet@v2"} {
-		now := minute(4 + k)
-		plan := mustPlan(t, set, s, now)
-		if got := started(plan); !slices.Equal(got, []string{want}) || plan.Start[0].Group != "b/prod/2" {
-			t.Fatalf("made again: %q start, want %q; waits %q", got, want, blockers(plan))
+	for _, row := range []struct {
+		why     string
+		joins   int
+		given   bracket.CommandKind // up, instead of the deletion
+		retried bool
+		again   bool
+	}{
+		{why: "after the end", joins: 4, again: true},
+		{why: "at the end", joins: 3, again: true},
+		{why: "before the host saw it", joins: 2, again: true},
+		{why: "before the group closed: it is the node that was there", joins: 0},
+		{why: "a decision about the old node does not matter", joins: 2, retried: true, again: true},
+		{why: "given up after it joined: it is the node that was there", joins: 2, given: bracket.Abandon},
+		{why: "given up before it joined", joins: 4, given: bracket.Abandon, again: true},
+		{why: "resolved after it joined: it is the node that was there", joins: 2, given: bracket.Resolve},
+	} {
+		s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "kubelet": {"v1", "v2"}})
+		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
+		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobFailure)
+		command := bracket.Command{ID: "c", Kind: row.given, Group: "b/prod/1", Resource: "r1"}
+		switch {
+		case row.retried:
+			command.Kind = bracket.Retry
+			s.Commands = []bracket.Command{command}
+			s.State = mustPlan(t, set, s, minute(2)).State
+		case row.given != "":
+			s.Commands = []bracket.Command{command}
 		}
-		carryOut(t, &s, plan, now, rollout.JobSuccessful)
+		if row.given == "" {
+			s.DeletedResources = []string{"r1"}
+		}
+		for k := range s.Targets {
+			s.Targets[k].Current, s.Targets[k].Jobs = "v1", nil
+		}
+		plan := mustPlan(t, set, s, minute(3))
+		if got := started(plan); len(got) > 0 || plan.State.Executions[0].Open != nil {
+			t.Errorf("%s: %q start, open %+v", row.why, got, plan.State.Executions[0].Open)
+		}
+		s.State, s.DeletedResources, s.Commands = plan.State, nil, nil
+		for k := range s.Targets {
+			s.Targets[k].JoinedAt = minute(row.joins)
+		}
+		if !row.again {
+			if got := started(mustPlan(t, set, s, minute(5))); len(got) > 0 {
+				t.Errorf("%s: %q start", row.why, got)
+			}
+			continue
+		}
+		for k, want := range []string{"r1/drain@v1", "r1/kubelet@v2"} {
+			now := minute(5 + k)
+			plan := mustPlan(t, set, s, now)
+			if got := started(plan); !slices.Equal(got, []string{want}) || plan.Start[0].Group != "b/prod/2" {
+				t.Errorf("%s: %q start, want %q; waits %q", row.why, got, want, blockers(plan))
+			}
+			carryOut(t, &s, plan, now, rollout.JobSuccessful)
+		}
 	}
 }
 

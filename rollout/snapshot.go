@@ -254,14 +254,14 @@ type Target struct {
 	// after those that were there when a rollout started. A newcomer without JoinedAt is ranked
 	// among them, and so may move others back by a turn. Set it when a resource is made again under
 	// the id of one that is gone, and leave out the jobs of the old one, which would count for the
-	// new one: if the execution of its bracket there ended before JoinedAt, the next group opens for
-	// what the target lacks. If one is open, it goes on, and runs nothing twice that has succeeded,
-	// such as the drain of the old one. So end it first: list the id in DeletedResources until the
-	// State of a saved plan has no open execution on it, and then list the resource again, with a
-	// JoinedAt after the Now of that plan. Outside brackets the run ids then begin at 1 again, and an
-	// open execution offers its run in progress again, so dispatch must not find the old jobs either.
-	// A host that cannot forget them gives the new resource another id. An instant in the future
-	// keeps nothing from starting: list a target once it is there.
+	// new one: if the execution of its bracket there ended before JoinedAt, or because the resource
+	// was deleted, the next group opens for what the target lacks. If one is open, it goes on, and
+	// runs nothing twice that has succeeded, such as the drain of the old one. So end it first: list
+	// the id in DeletedResources until the State of a saved plan has no open execution on it. Outside
+	// brackets the run ids then begin at 1 again, and an open execution offers its run in progress
+	// again, so dispatch must not find the old jobs either. A host that cannot forget them gives the
+	// new resource another id. An instant in the future keeps nothing from starting: list a target
+	// once it is there.
 	JoinedAt time.Time `json:"joinedAt,omitzero"`
 
 	// OutdatedAt is the instant since which the target needs a new run of the version it has, for

@@ -240,11 +240,16 @@ func messageIn(t *testing.T, c client.Client, namespace, machine string) string 
 // failed is the fleet of three of which one machine may be down at a time, after the first kubelet
 // upgrade has failed for good. The others succeed. It returns the job.
 func failed(t *testing.T, c client.Client) (*host, v1alpha1.NodeJob) {
+	return failedJob(t, c, "kubelet-upgrade")
+}
+
+// failedJob is the same after the first job of a deployment has failed for good.
+func failedJob(t *testing.T, c client.Client, deployment string) (*host, v1alpha1.NodeJob) {
 	create(t, c, newFleet(t, "fleet", 3)...)
 	h := newHost(t, c, "fleet", day2)
 	first := ""
 	h.outcome = func(job v1alpha1.NodeJob) rollout.JobStatus {
-		if job.Spec.Deployment != "kubelet-upgrade" || first != "" && first != job.Name {
+		if job.Spec.Deployment != deployment || first != "" && first != job.Name {
 			return rollout.JobSuccessful
 		}
 		first = job.Name

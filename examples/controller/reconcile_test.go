@@ -547,15 +547,17 @@ func TestReplacedBeforeATurn(t *testing.T) {
 	died := errors.New("died")
 	for _, row := range []struct {
 		why   string
+		fails string              // the deployment of the job that has failed
 		kind  bracket.CommandKind // what a person has decided about the former machine
 		later time.Duration       // when it is replaced
 		want  map[string]int      // what the machines say in the end
 	}{
-		{"a job has failed for good", "", 2 * time.Second, map[string]int{"current": 3}},
-		{"an agent is to repeat it", bracket.Retry, 2 * time.Second, map[string]int{"current": 3}},
-		{"nobody has said that it serves again", bracket.Abandon, 2 * time.Second, map[string]int{"current": 3}},
-		{"the bracket was ended", bracket.Resolve, 2 * time.Second, map[string]int{"current": 3}},
-		{"nothing tells the jobs from those of the new machine", "", -24 * time.Hour, map[string]int{"bracket_failed_holding": 1, "slot_full": 2}},
+		{"a job has failed for good", "kubelet-upgrade", "", 2 * time.Second, map[string]int{"current": 3}},
+		{"the first job has failed, and nothing has succeeded on the former machine", "node-drain", "", 2 * time.Second, map[string]int{"current": 3}},
+		{"an agent is to repeat it", "kubelet-upgrade", bracket.Retry, 2 * time.Second, map[string]int{"current": 3}},
+		{"nobody has said that it serves again", "kubelet-upgrade", bracket.Abandon, 2 * time.Second, map[string]int{"current": 3}},
+		{"the bracket was ended", "kubelet-upgrade", bracket.Resolve, 2 * time.Second, map[string]int{"current": 3}},
+		{"nothing tells the jobs from those of the new machine", "kubelet-upgrade", "", -24 * time.Hour, map[string]int{"bracket_failed_holding": 1, "slot_full": 2}},
 	} {
 		alive, n := false, 0
 		if row.kind != "" || row.later < 0 {
@@ -563,7 +565,7 @@ func TestReplacedBeforeATurn(t *testing.T) {
 		}
 		for ; !alive; n++ {
 			c := newFake(t, interceptor.Funcs{Create: likeAServer})
-			h, failure := failed(t, c)
+			h, failure := failedJob(t, c, row.fails)
 			if row.kind != "" {
 				create(t, c, command(failure, row.kind, "decided", h.clock.Now()))
 				h.once()
