@@ -1410,20 +1410,19 @@ func TestMadeAgainAfterTheEnd(t *testing.T) {
 		{why: "before the group closed: it is the node that was there", joins: 0},
 		{why: "a decision about the old node does not matter", joins: 2, retried: true, again: true},
 		{why: "given up after it joined: it is the node that was there", joins: 2, given: bracket.Abandon},
+		{why: "given up in the end", joins: 2, retried: true, given: bracket.Abandon},
 		{why: "given up before it joined", joins: 4, given: bracket.Abandon, again: true},
 		{why: "resolved after it joined: it is the node that was there", joins: 2, given: bracket.Resolve},
 	} {
 		s := fleet(1, "v1", map[string][]string{"drain": {"v1"}, "kubelet": {"v1", "v2"}})
 		carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobSuccessful)
 		carryOut(t, &s, mustPlan(t, set, s, minute(1)), minute(1), rollout.JobFailure)
-		command := bracket.Command{ID: "c", Kind: row.given, Group: "b/prod/1", Resource: "r1"}
-		switch {
-		case row.retried:
-			command.Kind = bracket.Retry
-			s.Commands = []bracket.Command{command}
+		if row.retried {
+			s.Commands = []bracket.Command{{ID: "c", Kind: bracket.Retry, Group: "b/prod/1", Resource: "r1"}}
 			s.State = mustPlan(t, set, s, minute(2)).State
-		case row.given != "":
-			s.Commands = []bracket.Command{command}
+		}
+		if row.given != "" {
+			s.Commands = append(s.Commands, bracket.Command{ID: "d", Kind: row.given, Group: "b/prod/1", Resource: "r1"})
 		}
 		if row.given == "" {
 			s.DeletedResources = []string{"r1"}
