@@ -173,6 +173,7 @@ type lint struct {
 	satisfied     map[viewQuestion]bool      // answers of ruleSatisfiable
 	proofs        map[questionKey]proof      // of progressions that ask for as much
 	verifiedPairs map[int32]bool             // per pair, of those asked for: jobs of it are verified
+	proving       map[ruleOnPair]bool        // per progression and pair, of those asked for: versions have something to prove
 	missed        map[string][]string        // policy → the keys that its selector missed, as its matcher names them
 
 	findings  []Finding

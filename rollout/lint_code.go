@@ -114,6 +114,11 @@ const (
 	// that no younger success can come; else a warning. A version that is for none of these targets
 	// has nothing to prove there, and passes. Raise maximumAgeHours or lower the soak.
 	LintDeadlineBelowSoak LintCode = "deadline_below_soak"
+	// LintDeadlineBelowCurve, a warning: maximumAgeHours is over before a curve, which begins no
+	// earlier than minimumSoakTimeMinutes ends, has come to its last turn. So each rollout stops half
+	// way, unless a target there succeeds late, or once more. Raise maximumAgeHours or shorten the
+	// curve.
+	LintDeadlineBelowCurve LintCode = "deadline_below_curve"
 	// LintApprovalUnreachable, an error: a rule asks for more approvals than there are known
 	// approvers; a warning if it governs no target. Versions that are older than the rule pass all
 	// the same. Name more approvers, or ask for fewer approvals.

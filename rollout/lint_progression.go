@@ -3,10 +3,12 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/textlist"
 )
 
 // others lists the other environments that a progression names for a deployment in environment e, or
@@ -39,6 +41,7 @@ func (l *lint) lookAtProgressions() {
 		l.lookAtDeadline(rule)
 		l.lookAtProof(rule)
 	}
+	l.lookAtLastTurns()
 	for d := range l.w.deployments {
 		l.lookAtStages(int32(d))
 	}
@@ -128,6 +131,70 @@ func (l *lint) lookAtDeadline(rule *compiledRule) {
 	}
 }
 
+// lookAtLastTurns compares the curves with the ages that progressions allow on their targets: the last
+// turn of a curve comes no earlier than all of it after the soak.
+func (l *lint) lookAtLastTurns() {
+	w := l.w
+	for _, gradual := range w.set.gradual {
+		var late reaches[*compiledRule]    // targets of the rollouts that are too long for a progression
+		longest := map[*compiledRule]int{} // → the largest population among these
+		for _, own := range l.populations(gradual) {
+			length := curveLength(gradual, own.founders)
+			for _, i := range own.targets {
+				for _, rule := range w.viewOf(i).progressions {
+					if rule.progression.endsBefore(length) && l.proves(rule, w.pairOf(&w.targets[i])) {
+						late.at(rule).add(i)
+						longest[rule] = max(longest[rule], own.founders)
+					}
+				}
+			}
+		}
+		for _, rule := range late.keys {
+			begins := "with the success"
+			if soak := rule.progression.soak(); soak > 0 {
+				begins = textlist.Duration(soak) + " after the success"
+			}
+			l.add(findingOf(rule, "maximumAgeHours"), LintDeadlineBelowCurve, SeverityWarning, *late.at(rule),
+				fmt.Sprintf("a rollout to %d takes %v under %q, and begins %s at the earliest: the last turns come when the version is too old for maximumAgeHours %d, unless a target gets it late, or once more",
+					longest[rule], textlist.Duration(curveLength(gradual, longest[rule])), gradual.id, begins, *rule.progression.MaximumAgeHours),
+				"let maximumAgeHours be longer than the soak and the curve together, or shorten the curve")
+		}
+	}
+}
+
+// endsBefore reports whether a version is too old before a curve that begins after the soak is over.
+// A soak that is as long, and a curve that never ends, are other findings.
+func (p *EnvironmentProgression) endsBefore(length time.Duration) bool {
+	if p.MaximumAgeHours == nil || length == math.MaxInt64 {
+		return false
+	}
+	age := time.Duration(*p.MaximumAgeHours) * time.Hour
+	return p.soak() < age && saturatingSum(p.soak(), length) >= age
+}
+
+func (p *EnvironmentProgression) soak() time.Duration {
+	return time.Duration(p.MinimumSoakTimeMinutes) * time.Minute
+}
+
+// proves reports whether the versions of a pair have something to prove under a progression.
+func (l *lint) proves(rule *compiledRule, pair int32) bool {
+	own := ruleOnPair{rule, pair}
+	does, asked := l.proving[own]
+	if !asked {
+		e, d := l.w.splitPair(pair)
+		environments, failed := l.others(rule, d, e)
+		does = failed == nil && len(environments) > 0 && len(l.w.targetsIn(environments[0], d)) > 0
+		put(&l.proving, own, does)
+	}
+	return does
+}
+
+// ruleOnPair is a rule on the targets of a pair.
+type ruleOnPair struct {
+	rule *compiledRule
+	pair int32
+}
+
 // longerSoak returns the first of some rules whose soak outlives the age that a rule allows: of
 // those that always do or, if there is none, of all; nil if none does.
 func (l *lint) longerSoak(age *compiledRule, rules []*compiledRule, d, e int32) (soak *compiledRule, always bool) {
@@ -161,7 +228,7 @@ func (l *lint) verifies(pair int32) bool {
 // success can come.
 func (l *lint) outlives(age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
-	if time.Duration(*age.progression.MaximumAgeHours)*time.Hour > time.Duration(soak.progression.MinimumSoakTimeMinutes)*time.Minute {
+	if time.Duration(*age.progression.MaximumAgeHours)*time.Hour > soak.progression.soak() {
 		return false, false
 	}
 	environments, _ := l.others(age, d, e)

@@ -296,6 +296,13 @@ func lintReleasedInTurn(gaps ...time.Duration) func(*rollout.Snapshot) {
 
 func lintWithStaging(s *rollout.Snapshot) { *s = inEnvironments(*s, "staging") }
 
+// lintThird adds staging, and a third resource to prod.
+func lintThird(s *rollout.Snapshot) {
+	lintWithStaging(s)
+	s.Resources = append(s.Resources, rollout.Resource{ID: "r3", Name: "r3", Kind: "Node", Metadata: map[string]string{"cluster": "east"}})
+	s.Targets = append(s.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: "r3", Environment: "prod", Deployment: "web"}, Current: s.Targets[0].Current})
+}
+
 // lintWithQA adds an environment without targets.
 func lintWithQA(s *rollout.Snapshot) {
 	s.Environments = append(s.Environments, rollout.Environment{ID: "qa", Name: "qa"})
@@ -883,6 +890,23 @@ func lintRows() []lintRow {
 		{code: rollout.LintDeadlineBelowSoak, why: "the hook has a younger success each time", want: "warning [0].rules[0].environmentProgression.maximumAgeHours 2", fleet: lintWithStaging,
 			more: other("p", "environment.name == 'prod' && deployment.name == 'db'", lintProgression("a", lintStaging, `,"minimumSoakTimeMinutes":120,"maximumAgeHours":1`)) + "," +
 				other("q", "environment.name == 'staging'", lintImmediate)},
+		{code: rollout.LintDeadlineBelowCurve, why: "two turns in an hour, and too old after it", fleet: lintWithStaging, want: "warning rules[0].environmentProgression.maximumAgeHours 6", says: "a rollout to 2 takes 1h under \"g\", and begins with the success",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)+","+curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "the last turn comes a second before", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)+","+curve(3599, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "and a minute of soak makes it too late", fleet: lintWithStaging, want: "warning rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":1,"maximumAgeHours":1`)+","+curve(3599, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "a soak that is as long is another finding", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"minimumSoakTimeMinutes":60,"maximumAgeHours":1`)+","+curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "no age is too old", fleet: lintWithStaging, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")+","+curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "the curve is for others than the progression", fleet: lintWithStaging,
+			more: other("p", "environment.name == 'prod' && deployment.name == 'web'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod' && deployment.name == 'db'", curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "the curve is for one of three deployments", fleet: lintWithStaging, want: "warning [0].rules[0].environmentProgression.maximumAgeHours 2",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)) + "," + other("q", "environment.name == 'prod' && deployment.name == 'web'", curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "there is no environment to prove anything", more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name == 'qa'"`, `,"maximumAgeHours":1`)+","+curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "there is nobody in it", fleet: lintWithQA, more: other("p", "environment.name == 'prod'", lintProgression("x", `"environment.name == 'qa'"`, `,"maximumAgeHours":1`)+","+curve(3600, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "the curve of three never ends, which is another finding; those of two do", fleet: lintThird, want: "warning rules[0].environmentProgression.maximumAgeHours 4", more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)+","+curve(9_000_000_000, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "no age is too old, whether the curve ends or not", fleet: lintThird, more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, "")+","+curve(9_000_000_000, ""))},
+		{code: rollout.LintDeadlineBelowCurve, why: "the members of a bracket are asked until they begin, too", fleet: lintWithStaging, want: "warning rules[0].environmentProgression.maximumAgeHours 6",
+			more: other("p", "environment.name == 'prod'", lintProgression("x", lintStaging, `,"maximumAgeHours":1`)+","+curve(3600, "")+","+lintMains)},
 		{code: rollout.LintProgressionUnreachable, why: "staging was adopted with the version that prod is to get, and no job says that it succeeded", more: lintProves(""), want: "warning rules[0].environmentProgression.dependsOnEnvironmentSelector 2",
 			says:  "web v1 does not get to prod: of 2 targets in staging 2 must have succeeded, and at most 0 can; 2 run it and no job says that it succeeded",
 			fleet: lintAdopted(nil)},
