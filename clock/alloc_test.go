@@ -24,12 +24,14 @@ func TestQuestionsDoNotAllocate(t *testing.T) {
 	}
 	c := nights(t)
 	twice := clock.Intersect(c, c) // eight windows
+	monthly := parsed(t, `{"rrule":"FREQ=MONTHLY;BYDAY=2TU;BYMONTHDAY=-1,8,9,10,11,12,13,14;BYHOUR=22","durationMinutes":360,"timezone":"Europe/Berlin"}`)
 	walk := c.Walk(at("2026-03-27T12:00:00Z"))
 	var offset time.Duration
 	for name, question := range map[string]func(now time.Time){
 		"Open":        func(now time.Time) { c.Open(now) },
 		"NextOpen":    func(now time.Time) { _, _ = c.NextOpen(now) },
 		"intersected": func(now time.Time) { _, _ = twice.NextOpen(now) },
+		"monthly":     func(now time.Time) { _, _ = monthly.NextOpen(now) },
 		"NextClose":   func(now time.Time) { c.NextClose(now) },
 		"AddOpen":     func(now time.Time) { _, _ = c.AddOpen(now, 20*time.Hour) },
 		"NextFit":     func(now time.Time) { _, _ = c.NextFit(now, 5*time.Hour) },

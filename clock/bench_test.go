@@ -28,6 +28,7 @@ func BenchmarkCalendar(b *testing.B) {
 	weekly := parsed(b, `{"weekly":{"days":["mon","tue","wed","thu","fri"],"start":"09:00","end":"17:00"},"timezone":"Europe/Berlin"}`)
 	hourly := parsed(b, `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23","durationMinutes":20,"timezone":"Europe/Berlin"}`)
 	inUTC := parsed(b, `{"rrule":"FREQ=DAILY;BYHOUR=0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23;BYMINUTE=0","durationMinutes":20}`)
+	monthly := parsed(b, `{"rrule":"FREQ=MONTHLY;BYDAY=2TU,-1FR;BYHOUR=22","durationMinutes":360,"timezone":"Europe/Berlin"}`)
 	many := make([]clock.Window, 0, 32)
 	for i := range 32 {
 		many = append(many, parse(b, fmt.Sprintf(`{"weekly":{"days":["mon","wed"],"start":"%02d:00","end":"%02d:45"},"timezone":"Europe/Berlin"}`, i%24, i%24)))
@@ -36,7 +37,7 @@ func BenchmarkCalendar(b *testing.B) {
 	for _, c := range []struct {
 		name     string
 		calendar clock.Calendar
-	}{{"weekly", weekly}, {"policy", nights(b)}, {"hourly", hourly}, {"hourly in UTC", inUTC}, {"windows=32", calendar(b, many...)}} {
+	}{{"weekly", weekly}, {"policy", nights(b)}, {"hourly", hourly}, {"hourly in UTC", inUTC}, {"monthly", monthly}, {"windows=32", calendar(b, many...)}} {
 		for _, question := range []struct {
 			name string
 			ask  func(c clock.Calendar, t time.Time)

@@ -104,38 +104,58 @@ func ExampleCalendar_NextFit() {
 
 // All faults are reported, each with its place.
 func ExampleParseWindow() {
-	_, err := clock.ParseWindow([]byte(`{"rrule": "FREQ=MONTHLY;BYHOUR=25", "timezone": "Europe/Berlin", "gap": "later"}`))
+	_, err := clock.ParseWindow([]byte(`{"rrule": "FREQ=YEARLY;BYHOUR=25", "timezone": "Europe/Berlin", "gap": "later"}`))
 	fmt.Println(err)
 	// Output:
 	// gap: "later": must be "forward" or "skip"
 	// durationMinutes: is required with rrule, at least 1
-	// rrule: "FREQ=MONTHLY": FREQ must be DAILY or WEEKLY: pass a Recurrence for it, or write each occurrence as a window with from and until
+	// rrule: "FREQ=YEARLY": FREQ must be DAILY, WEEKLY or MONTHLY: pass a Recurrence for it, or write each occurrence as a window with from and until
 	// rrule: "25": BYHOUR must list numbers from 0 to 23
 }
 
-// monthEnd starts on the last day of every month, which no rrule of the subset can say.
-type monthEnd struct{}
+// lastWorkday starts on the last of the days from Monday to Friday in every month, which no rrule of
+// the subset can say.
+type lastWorkday struct{}
 
-func (monthEnd) Next(t time.Time) time.Time {
+func (lastWorkday) Next(t time.Time) time.Time {
 	for month := t.Month(); ; month++ {
-		if end := time.Date(t.Year(), month+1, 0, 0, 0, 0, 0, t.Location()); end.After(t) {
-			return end
+		day := time.Date(t.Year(), month+1, 0, 0, 0, 0, 0, t.Location())
+		for day.Weekday() == time.Saturday || day.Weekday() == time.Sunday {
+			day = day.AddDate(0, 0, -1)
+		}
+		if day.After(t) {
+			return day
 		}
 	}
 }
 
-// A freeze on the last day of every month, in the zone of the books.
+// A freeze from the last workday of every month on, in the zone of the books.
 func ExampleRecurrence() {
 	deny := false
 	c, err := clock.NewCalendar([]clock.Window{{
-		Recurrence: monthEnd{}, DurationMinutes: 24 * 60, AllowWindow: &deny, Timezone: "America/New_York",
+		Recurrence: lastWorkday{}, DurationMinutes: 24 * 60, AllowWindow: &deny, Timezone: "America/New_York",
 	}}, time.LoadLocation)
 	if err != nil {
 		panic(err)
 	}
-	next, err := c.NextOpen(time.Date(2026, 2, 28, 12, 0, 0, 0, time.UTC))
+	next, err := c.NextOpen(time.Date(2026, 2, 27, 12, 0, 0, 0, time.UTC))
 	fmt.Println(next, err)
-	// Output: 2026-03-01 05:00:00 +0000 UTC <nil>
+	// Output: 2026-02-28 05:00:00 +0000 UTC <nil>
+}
+
+// Updates of an operating system appear on the second Tuesday of a month. They may be installed in
+// the night from Friday to Saturday after it, which is not always that of the second Friday.
+func ExampleWindow_monthly() {
+	patches := read(`{"rrule": "FREQ=MONTHLY;BYDAY=FR;BYMONTHDAY=11,12,13,14,15,16,17;BYHOUR=22", "durationMinutes": 360, "timezone": "Europe/Berlin"}`)
+	fmt.Println(patches)
+	for start, end := range patches.Intervals(time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC)) {
+		fmt.Println(start.Format(time.RFC3339), end.Format(time.RFC3339))
+	}
+	// Output:
+	// open monthly fri on day 11-17 22:00 for 6h Europe/Berlin
+	// 2026-04-17T20:00:00Z 2026-04-18T02:00:00Z
+	// 2026-05-15T20:00:00Z 2026-05-16T02:00:00Z
+	// 2026-06-12T20:00:00Z 2026-06-13T02:00:00Z
 }
 
 // Two policies apply: when are both of them open?

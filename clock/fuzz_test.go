@@ -79,7 +79,7 @@ func FuzzWindowJSON(f *testing.F) {
 
 func FuzzParseRecurrence(f *testing.F) {
 	for _, seed := range []string{
-		"FREQ=DAILY;BYHOUR=9", "freq=weekly;interval=2;byday=mo,tu", "FREQ=WEEKLY;BYDAY=-1MO", "FREQ=MONTHLY", "RRULE:FREQ=DAILY", ";", "=", "FREQ=DAILY;BYHOUR=",
+		"FREQ=DAILY;BYHOUR=9", "freq=weekly;interval=2;byday=mo,tu", "FREQ=WEEKLY;BYDAY=-1MO", "FREQ=MONTHLY", "FREQ=MONTHLY;BYDAY=2TU,-1FR;BYHOUR=22", "freq=monthly;interval=3;bymonthday=1,-1;byday=mo", "RRULE:FREQ=DAILY", ";", "=", "FREQ=DAILY;BYHOUR=",
 		"FREQ=DAILY;BYHOUR=0,0,23;BYMINUTE=59;BYSECOND=0;WKST=MO", "BYDAY=ſU", "FREQ=DAILY;INTERVAL=18446744073709551616",
 	} {
 		f.Add(seed)
@@ -96,7 +96,7 @@ func FuzzParseRecurrence(f *testing.F) {
 		names := map[string]bool{}
 		for _, part := range parts {
 			name, _, _ := strings.Cut(part, "=")
-			if !strings.Contains(" FREQ INTERVAL BYDAY BYHOUR BYMINUTE BYSECOND WKST ", " "+name+" ") || names[name] {
+			if !strings.Contains(" FREQ INTERVAL BYDAY BYMONTHDAY BYHOUR BYMINUTE BYSECOND WKST ", " "+name+" ") || names[name] {
 				t.Fatalf("%q is accepted with %q", text, part)
 			}
 			names[name] = true

@@ -23,8 +23,8 @@ func (l lap) skip(at time.Time, period int64) time.Time {
 }
 
 // period returns after how many seconds the recurring windows of the calendar repeat themselves
-// together; 0 if that is more than longest seconds, or if there are recurrences of the host, of
-// which nothing is known.
+// together; 0 if that is more than longest seconds, if there are recurrences of the host, of which
+// nothing is known, or monthly ones, which take 400 years.
 func (c Calendar) period(longest int64) int64 {
 	days := int64(1)
 	for r := range c.rules {
@@ -32,6 +32,9 @@ func (c Calendar) period(longest int64) int64 {
 		case hosted:
 			return 0
 		case *repeated:
+			if r.monthly != nil {
+				return 0
+			}
 			if days = leastCommonMultiple(days, r.periodDays()); days*day > longest {
 				return 0
 			}

@@ -44,8 +44,8 @@ func (o once) at(t time.Time) (bool, time.Time, error) {
 	return false, never(), nil
 }
 
-// repeated is a weekly or daily window: on the local days that pass the filter, one occurrence per
-// time of day.
+// repeated is a daily, weekly or monthly window: on the local days that pass the filter, one
+// occurrence per time of day.
 //
 // Occurrences are ordered by their reading (date, time). Their starts and their ends ascend in that
 // order, though not strictly: zone.first, zone.firstFrom and zone.last are monotone in the reading.
@@ -54,6 +54,8 @@ func (o once) at(t time.Time) (bool, time.Time, error) {
 type repeated struct {
 	zone *zone
 
+	// The filter is monthly, or what follows it if that is nil.
+	monthly  *monthly
 	weekly   bool  // phase counts Monday weeks, else days
 	interval int64 // in those units; at least 1
 	phase    int64 // number of one unit in which the window recurs
@@ -206,6 +208,9 @@ func (r *repeated) endOf(s slot, start int64, p piece) int64 {
 // first that is not before it.
 func (r *repeated) onOrBefore(date int64) int64 {
 	if !r.weekly {
+		if r.monthly != nil {
+			return r.monthly.onOrBefore(date)
+		}
 		for date -= floorMod(date-r.phase, r.interval); r.days>>weekday(date)&1 == 0; {
 			date -= r.interval
 		}
@@ -226,6 +231,9 @@ func (r *repeated) onOrBefore(date int64) int64 {
 
 func (r *repeated) onOrAfter(date int64) int64 {
 	if !r.weekly {
+		if r.monthly != nil {
+			return r.monthly.onOrAfter(date)
+		}
 		for date += floorMod(r.phase-date, r.interval); r.days>>weekday(date)&1 == 0; {
 			date += r.interval
 		}

@@ -56,11 +56,14 @@ func (h hosted) String() string {
 
 func (r *repeated) String() string {
 	var parts []string
-	if r.weekly || r.interval == 1 || r.days != everyDay {
+	switch {
+	case r.monthly != nil:
+		parts = append(parts, r.monthly.String())
+	case r.weekly || r.interval == 1 || r.days != everyDay:
 		parts = append(parts, daysOf(r.days))
 	}
 	switch {
-	case r.interval == 1:
+	case r.interval == 1 || r.monthly != nil:
 	case r.weekly:
 		parts = append(parts, fmt.Sprintf("every %d weeks, as in that of %s,", r.interval, dateOf(r.phase*week-3)))
 	default:
@@ -86,6 +89,90 @@ func (r *repeated) String() string {
 		parts = append(parts, "(overlap last)")
 	}
 	return strings.Join(parts, " ")
+}
+
+// String names the months and their days, as in "monthly 2nd tue", or "monthly fri on day 11-17".
+func (m *monthly) String() string {
+	text := "monthly"
+	if m.interval > 1 {
+		begin, _ := monthAt(m.phase)
+		text = fmt.Sprintf("every %d months, as in %s,", m.interval, instant(begin*day).Format("2006-01"))
+	}
+	var weekdays, days []string
+	if m.weekdays != 0 {
+		weekdays = append(weekdays, daysOf(m.weekdays))
+	}
+	for i := range m.nth {
+		if m.nth[i] != 0 {
+			weekdays = append(weekdays, nth(i+1)+" "+daysOf(m.nth[i]))
+		}
+	}
+	for i := range m.nthLast {
+		if m.nthLast[i] != 0 {
+			weekdays = append(weekdays, nthLast(i+1)+" "+daysOf(m.nthLast[i]))
+		}
+	}
+	if m.days != 0 {
+		days = append(days, "day "+daysOfMonth(m.days))
+	}
+	for d := 1; d <= 31; d++ {
+		if m.daysLast>>d&1 == 1 {
+			days = append(days, nthLast(d)+" day")
+		}
+	}
+	if len(weekdays) > 0 {
+		text += " " + strings.Join(weekdays, ", ")
+	}
+	if len(weekdays) > 0 && len(days) > 0 {
+		text += " on"
+	}
+	if len(days) > 0 {
+		text += " " + few(days, ", ", func(d string) string { return d })
+	}
+	return text
+}
+
+// daysOfMonth names days of the month, three or more in a row by the first and the last of them.
+func daysOfMonth(days uint32) string {
+	var parts []string
+	for d := 1; d <= 31; d++ {
+		if days>>d&1 == 0 {
+			continue
+		}
+		last := d
+		for last < 31 && days>>(last+1)&1 == 1 {
+			last++
+		}
+		if last < d+2 {
+			parts = append(parts, fmt.Sprint(d))
+			continue
+		}
+		parts, d = append(parts, fmt.Sprintf("%d-%d", d, last)), last
+	}
+	return strings.Join(parts, " ")
+}
+
+// nth is a small number as people count with it, and nthLast one that counts from the end.
+func nth(n int) string {
+	suffix := "th"
+	if n/10 != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return fmt.Sprint(n) + suffix
+}
+
+func nthLast(n int) string {
+	if n == 1 {
+		return "last"
+	}
+	return nth(n) + " last"
 }
 
 // few joins a list, and counts what is beyond the first few.

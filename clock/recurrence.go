@@ -1,6 +1,7 @@
 package clock
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,9 +10,14 @@ import (
 
 // pattern is what an rrule says, or the recurring part of [Weekly].
 type pattern struct {
-	weekly   bool
+	weekly, monthly bool // daily if neither
+
 	interval int64
-	days     uint8 // bit i: the weekday i after Monday; 0: not given
+	days     uint8     // bit i: the weekday i after Monday; 0: not given
+	inMonth  monthDays // what else is given of a monthly rule: the weekdays that are counted, and days
+	counted  []string  // the items of BYDAY that count weekdays, as written
+	tooMany  []string  // those of them that no month has
+	byMonth  string    // the part BYMONTHDAY
 	// The listed numbers, ascending, each once; nil if not given.
 	hours, minutes, seconds []int64
 	weekStart               string // the part WKST, if it is not MO
@@ -19,6 +25,7 @@ type pattern struct {
 	// garbled says that some part is unreadable or unsupported, so that it is unknown what else is
 	// missing.
 	garbled bool
+	beyond  bool // FREQ is not in the subset
 }
 
 // parseRecurrence reads the supported subset of RFC 5545 section 3.3.10. As there, letter case and
@@ -54,7 +61,10 @@ func parseRecurrence(text string, f *faults) pattern {
 		p.read(name, value, part, f)
 	}
 	if !seen["FREQ"] {
-		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY or FREQ=WEEKLY is required")
+		f.add("rrule", CodeRecurrenceInvalid, text, "FREQ=DAILY, FREQ=WEEKLY or FREQ=MONTHLY is required")
+	}
+	if seen["FREQ"] && !p.beyond {
+		p.checkMonths(f)
 	}
 	if p.weekStart != "" {
 		hint := "leave it out, because it has no effect unless INTERVAL counts weeks"
@@ -81,10 +91,15 @@ func capitals(text string) string {
 func (p *pattern) read(name, value, part string, f *faults) {
 	switch name {
 	case "FREQ":
-		p.weekly = capitals(value) == "WEEKLY"
-		if !p.weekly && capitals(value) != "DAILY" {
-			f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY or WEEKLY: %s", hintBeyond)
-			p.garbled = true // what an unsupported FREQ requires is unknown here
+		switch capitals(value) {
+		case "DAILY":
+		case "WEEKLY":
+			p.weekly = true
+		case "MONTHLY":
+			p.monthly = true
+		default:
+			f.add("rrule", CodeRecurrenceUnsupported, part, "FREQ must be DAILY, WEEKLY or MONTHLY: %s", hintBeyond)
+			p.garbled, p.beyond = true, true // what an unsupported FREQ requires is unknown here
 		}
 	case "INTERVAL":
 		n, ok := number(value, maxInterval)
@@ -94,8 +109,15 @@ func (p *pattern) read(name, value, part string, f *faults) {
 			p.interval = n
 		}
 	case "BYDAY":
-		days, ok := weekdays(value, f)
-		p.days, p.garbled = days, p.garbled || !ok
+		p.garbled = !p.readDays(value, f) || p.garbled
+	case "BYMONTHDAY":
+		p.byMonth = part
+		for item := range strings.SplitSeq(value, ",") {
+			if n, ok := signed(item, 31); !ok || !p.inMonth.addDay(n) {
+				f.add("rrule", CodeRecurrenceInvalid, item, "BYMONTHDAY must list days of the month, from 1 to 31, or from -1, the last day, to -31")
+				p.garbled = true
+			}
+		}
 	case "BYHOUR":
 		p.hours = numbers(name, value, 23, f)
 	case "BYMINUTE":
@@ -118,20 +140,47 @@ func (p *pattern) read(name, value, part string, f *faults) {
 // hintBeyond names both ways out of the subset: the author of a document has no Recurrence to pass.
 const hintBeyond = "pass a Recurrence for it, or write each occurrence as a window with from and until"
 
-// weekdays reads a list of days, as bits of a pattern's days, and whether all of it is readable.
-func weekdays(value string, f *faults) (days uint8, ok bool) {
+// readDays reads the list of BYDAY, and reports whether all of it is readable.
+func (p *pattern) readDays(value string, f *faults) (ok bool) {
 	ok = true
-	for name := range strings.SplitSeq(value, ",") {
+	for item := range strings.SplitSeq(value, ",") {
+		count, name := item[:max(0, len(item)-2)], item[max(0, len(item)-2):]
 		bit := weekdayNamed(capitals(name), dayCodes)
+		n, number := signed(count, math.MaxInt32)
 		switch {
-		case len(name) > 2 && weekdayNamed(capitals(name[len(name)-2:]), dayCodes) != 0 && ordinal(name[:len(name)-2]):
-			f.add("rrule", CodeRecurrenceUnsupported, name, "BYDAY counts within a month: %s", hintBeyond)
-		case bit == 0:
-			f.add("rrule", CodeDayInvalid, name, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
+		case bit == 0 || count != "" && !number:
+			f.add("rrule", CodeDayInvalid, item, "BYDAY must list MO, TU, WE, TH, FR, SA or SU")
+			ok = false
+		case count == "":
+			p.days |= bit
+		default:
+			p.counted = append(p.counted, item)
+			if !p.inMonth.addNth(n, bit) {
+				p.tooMany = append(p.tooMany, item)
+			}
 		}
-		days, ok = days|bit, ok && bit != 0
 	}
-	return days, ok
+	return ok
+}
+
+// checkMonths reports what means something in a monthly rule alone, and weekdays of a month that none
+// has.
+func (p *pattern) checkMonths(f *faults) {
+	if p.monthly {
+		for _, item := range p.tooMany {
+			f.add("rrule", CodeRecurrenceInvalid, item, "BYDAY must count from 1 to 5, or from -1, the last one, to -5: a month has no more of a weekday")
+			p.garbled = true
+		}
+		return
+	}
+	for _, item := range p.counted {
+		f.add("rrule", CodeRecurrenceInvalid, item, "BYDAY counts weekdays within a month: write FREQ=MONTHLY, or leave the number out")
+		p.garbled = true
+	}
+	if p.byMonth != "" {
+		f.add("rrule", CodeRecurrenceUnsupported, p.byMonth, "BYMONTHDAY needs FREQ=MONTHLY")
+		p.garbled = true
+	}
 }
 
 // numbers reads a list. The result is ascending and without duplicates, so that a long list of few
@@ -155,10 +204,17 @@ func number(text string, limit int64) (int64, bool) {
 	return int64(n), err == nil && int64(n) <= limit
 }
 
-// ordinal recognises the 1 in 1MO and the -2 in -2FR; a year has at most 53 of one weekday.
-func ordinal(text string) bool {
-	_, ok := number(strings.TrimLeft(text, "+-"), 53)
-	return ok
+// signed reads plain digits, with a sign or without.
+func signed(text string, limit int64) (int64, bool) {
+	digits, negative := strings.CutPrefix(text, "-")
+	if !negative {
+		digits = strings.TrimPrefix(text, "+")
+	}
+	n, ok := number(digits, limit)
+	if negative {
+		n = -n
+	}
+	return n, ok
 }
 
 // anchor is a reading that fixes a phase, or an instant that has a reading in every zone.
@@ -215,12 +271,16 @@ func (s *schedule) requireAnchor(f *faults) {
 		{s.pattern.interval > 1, "INTERVAL is above 1, so something must say which days or weeks count"},
 		{s.pattern.hours == nil, "there is no BYHOUR, so something must say the time of day"},
 		{s.pattern.weekly && s.pattern.days == 0, "there is no BYDAY, so something must say the day"},
+		{s.pattern.monthly && s.pattern.anyDay(), "there is neither BYDAY nor BYMONTHDAY, so something must say the day"},
 	} {
 		if need.open {
 			f.add("anchor", CodeAnchorRequired, nil, "is required, a local date and time such as 2025-01-06T09:00: %s", need.what).reading("rrule")
 		}
 	}
 }
+
+// anyDay reports whether nothing says the days of a monthly rule.
+func (p *pattern) anyDay() bool { return p.days == 0 && !p.inMonth.byWeekday() && !p.inMonth.byDay() }
 
 // repeated fills in what the anchor decides. z may be nil if the anchor is not absolute; only the
 // faults of the result count then.
@@ -248,6 +308,10 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 			}
 		}
 	}
+	if s.pattern.monthly {
+		r.monthly, r.days = s.monthly(date, f), everyDay
+		return r
+	}
 	switch {
 	case r.days == 0 && r.weekly:
 		r.days = 1 << weekday(date)
@@ -264,4 +328,19 @@ func (s *schedule) repeated(z *zone, f *faults) *repeated {
 		f.add("rrule", CodeEmptyWindow, nil, "INTERVAL=%d days from the anchor never reaches a day of BYDAY: move the anchor or use FREQ=WEEKLY", r.interval).reading("anchor", "timezone", "weekly", "from", "until") // a window with two shapes is not checked
 	}
 	return r
+}
+
+// monthly is the filter of a monthly rule with an anchor on some date.
+func (s *schedule) monthly(date int64, f *faults) *monthly {
+	m := &monthly{interval: s.pattern.interval, monthDays: s.pattern.inMonth}
+	m.weekdays = s.pattern.days
+	month, d := monthOf(date)
+	m.phase = month
+	if s.pattern.anyDay() {
+		m.addDay(d)
+	}
+	if m.empty() {
+		f.add("rrule", CodeEmptyWindow, nil, "no month that counts has such a day: change BYDAY or BYMONTHDAY, or move the anchor").reading("anchor", "timezone", "weekly", "from", "until")
+	}
+	return m
 }

@@ -14,9 +14,12 @@ import (
 type plan struct {
 	zone     string
 	allow    bool
-	weekly   bool         // every so many Monday weeks, else every so many days
+	weekly   bool         // every so many Monday weeks, or else months, or else days
+	monthly  bool         // not by fields
 	every    int          // at least 1
 	days     map[int]bool // time.Weekday; daily plans: empty is all
+	counted  [][2]int     // monthly plans: such as 2 and time.Tuesday for the second Tuesday
+	inMonth  []int        // monthly plans: days of the month; negative ones from its end
 	hours    []int
 	minutes  []int
 	length   int // elapsed minutes; 0: until end
@@ -55,15 +58,24 @@ func (p plan) window() clock.Window {
 		return w
 	}
 	frequency := "DAILY"
-	if p.weekly {
+	switch {
+	case p.weekly:
 		frequency = "WEEKLY"
+	case p.monthly:
+		frequency = "MONTHLY"
 	}
 	w.RRule = fmt.Sprintf("FREQ=%s;INTERVAL=%d;BYHOUR=%s;BYMINUTE=%s", frequency, p.every, commas(p.hours), commas(p.minutes))
 	for i, d := range days {
 		days[i] = strings.ToUpper(d[:2])
 	}
+	for _, counted := range p.counted {
+		days = append(days, fmt.Sprint(counted[0])+strings.ToUpper(dayNames[counted[1]][:2]))
+	}
 	if len(days) > 0 {
 		w.RRule += ";BYDAY=" + strings.Join(days, ",")
+	}
+	if len(p.inMonth) > 0 {
+		w.RRule += ";BYMONTHDAY=" + commas(p.inMonth)
 	}
 	return w
 }
@@ -133,6 +145,56 @@ func (r readings) whenForGood(x int) int {
 	return 0
 }
 
+// hasDay reports whether the plan recurs on a date, if it does in its month, week or day.
+func (p plan) hasDay(date time.Time) bool {
+	upTo, from, length := 0, 0, time.Date(date.Year(), date.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	for d := date; d.Month() == date.Month(); d = d.AddDate(0, 0, -7) {
+		upTo++
+	}
+	for d := date; d.Month() == date.Month(); d = d.AddDate(0, 0, 7) {
+		from++
+	}
+	weekday := p.days[int(date.Weekday())]
+	for _, counted := range p.counted {
+		weekday = weekday || counted[1] == int(date.Weekday()) && (counted[0] == upTo || counted[0] == -from)
+	}
+	return (len(p.days)+len(p.counted) == 0 || weekday) &&
+		(len(p.inMonth) == 0 || slices.Contains(p.inMonth, date.Day()) || slices.Contains(p.inMonth, date.Day()-length-1))
+}
+
+// onMonths makes a plan a monthly one, in which a date has the right day. draw returns a number below
+// another one.
+func (p *plan) onMonths(date time.Time, draw func(below int) int) {
+	p.monthly, p.weekly, p.days = true, false, map[int]bool{}
+	weekday, day, length := int(date.Weekday()), date.Day(), time.Date(date.Year(), date.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	by := 1 + draw(3) // 1: weekdays, 2: days, 3: both
+	if by&1 == 1 {
+		switch draw(3) {
+		case 0:
+			p.days[weekday] = true
+		case 1:
+			p.counted = append(p.counted, [2]int{(day + 6) / 7, weekday})
+		default:
+			if n := (length-day)/7 + 1; by == 1 {
+				p.counted = append(p.counted, [2]int{-n, weekday})
+			} else { // such a day of a longer month may never be the last but so many
+				p.days[weekday] = true
+			}
+		}
+		for range draw(3) {
+			p.counted = append(p.counted, [2]int{[]int{1, 2, 3, 4, 5, -1, -2, -3, -4, -5}[draw(10)], draw(7)})
+		}
+	}
+	if by&2 == 2 {
+		if p.inMonth = []int{day}; by == 2 && draw(2) == 0 {
+			p.inMonth[0] = day - length - 1
+		}
+		for range draw(4) {
+			p.inMonth = append(p.inMonth, []int{1, -1}[draw(2)]*(1+draw(31)))
+		}
+	}
+}
+
 // covered tells for each index whether some occurrence of the plan covers it. What starts within
 // the first 27 hours is not seen.
 func (p plan) covered(r readings) []bool {
@@ -140,11 +202,14 @@ func (p plan) covered(r readings) []bool {
 	const day = 1440
 	for d := (r.shown[0] + 27*60) / day; d*day <= r.shown[len(r.shown)-1]; d++ {
 		date := time.Unix(int64(d)*day*60, 0).UTC()
-		if len(p.days) > 0 && !p.days[int(date.Weekday())] {
+		if !p.hasDay(date) {
 			continue
 		}
 		apart := date.Sub(p.anchor.Truncate(24*time.Hour)) / (24 * time.Hour)
-		if p.weekly {
+		switch {
+		case p.monthly:
+			apart = time.Duration(12*(date.Year()-p.anchor.Year()) + int(date.Month()) - int(p.anchor.Month()))
+		case p.weekly:
 			monday := func(t time.Time) time.Time {
 				for t.Weekday() != time.Monday {
 					t = t.AddDate(0, 0, -1)

@@ -20,11 +20,15 @@ import (
 type Window struct {
 	// Weekly recurs on days of the week.
 	Weekly *Weekly `json:"weekly,omitempty"`
-	// RRule recurs by a rule in a subset of RFC 5545: FREQ=DAILY or WEEKLY with INTERVAL, BYDAY
-	// without ordinals, BYHOUR, BYMINUTE, BYSECOND and WKST=MO. Without BYHOUR the time of day is
-	// the anchor's; without BYMINUTE or BYSECOND that part is the anchor's, or 0 if there is no
-	// anchor; a weekly rule without BYDAY recurs on the anchor's day. Anything else needs a
-	// Recurrence.
+	// RRule recurs by a rule in a subset of RFC 5545: FREQ=DAILY, WEEKLY or MONTHLY with INTERVAL,
+	// BYDAY, BYHOUR, BYMINUTE, BYSECOND and WKST=MO, and in a monthly rule with BYMONTHDAY, and with
+	// numbers in BYDAY: the second Tuesday is 2TU, the last Friday -1FR. A month that has no such
+	// day has no occurrence. Of a monthly rule with both BYDAY and BYMONTHDAY only the days count
+	// that are in both: the Friday after the second Tuesday is BYDAY=FR with
+	// BYMONTHDAY=11,12,13,14,15,16,17. Without BYHOUR the time of day is the anchor's; without
+	// BYMINUTE or BYSECOND that part is the anchor's, or 0 if there is no anchor; a weekly rule
+	// without BYDAY recurs on the anchor's weekday, a monthly one without either on its day of the
+	// month. Anything else needs a Recurrence.
 	RRule string `json:"rrule,omitzero"`
 	// DurationMinutes is the length of an occurrence in elapsed time: 360 is six hours, even across
 	// a change of the clock. Required with RRule and Recurrence, and with Weekly unless Weekly has
@@ -39,11 +43,12 @@ type Window struct {
 	// AllowWindow says whether the calendar is open (nil or true) or closed (false) inside the
 	// window.
 	AllowWindow *bool `json:"allowWindow,omitempty"`
-	// Anchor fixes the phase of a recurrence of every second day or week, as a local date and time
-	// such as 2025-01-06T09:00, with or without seconds. An instant of RFC 3339 is accepted too,
-	// and stands for its reading in Timezone. The window recurs before the anchor as well as after
-	// it: to begin at some date, deny the time before. Required if RRule has an INTERVAL above 1 or
-	// no BYHOUR, if a weekly RRule has no BYDAY, and if Weekly has EveryWeeks above 1.
+	// Anchor fixes the phase of a recurrence of every second day, week or month, as a local date and
+	// time such as 2025-01-06T09:00, with or without seconds. An instant of RFC 3339 is accepted
+	// too, and stands for its reading in Timezone. The window recurs before the anchor as well as
+	// after it: to begin at some date, deny the time before. Required if RRule has an INTERVAL above
+	// 1 or no BYHOUR, if a weekly RRule has no BYDAY, or a monthly one neither that nor BYMONTHDAY,
+	// and if Weekly has EveryWeeks above 1.
 	Anchor string `json:"anchor,omitzero" fault:"time_invalid"`
 	// Gap says what happens to a start that the clock jumps over. Default forward.
 	Gap Gap `json:"gap,omitzero"`

@@ -54,7 +54,7 @@ func TestI1AllZones(t *testing.T) {
 		}
 	}
 	t.Logf("%d changes: %v", len(chosen), seen)
-	for _, want := range []string{"open", "closed", "gap", "overlap", "skip", "last", "rrule", "weekly", "deny", "by the clock", "elapsed"} {
+	for _, want := range []string{"open", "closed", "gap", "overlap", "skip", "last", "rrule", "weekly", "monthly", "deny", "by the clock", "elapsed"} {
 		if seen[want] == 0 {
 			t.Errorf("outcome %q was never reached: %v", want, seen)
 		}
@@ -215,13 +215,17 @@ func (c change) plan(random *rand.Rand, local time.Time) plan {
 	case 1:
 		p.byFields = true
 	default:
-		p.weekly = random.IntN(2) == 0
+		frequency := random.IntN(4)
+		p.weekly = frequency < 2
 		for range random.IntN(3) {
 			hour, m := minute()
 			p.hours, p.minutes = append(p.hours, hour), append(p.minutes, m)
 		}
-		if !p.weekly {
+		switch frequency {
+		case 2:
 			p.days = map[int]bool{}
+		case 3:
+			p.onMonths(local, random.IntN)
 		}
 	}
 	p.length = 1 + random.IntN(2000)
@@ -233,7 +237,7 @@ func (c change) plan(random *rand.Rand, local time.Time) plan {
 
 func (p plan) count(seen testkit.Tally) {
 	for name, is := range map[string]bool{
-		"skip": p.skip, "last": p.last, "rrule": !p.byFields, "weekly": p.byFields, "deny": !p.allow,
+		"skip": p.skip, "last": p.last, "rrule": !p.byFields, "weekly": p.byFields, "monthly": p.monthly, "deny": !p.allow,
 		"elapsed": p.length > 0, "by the clock": p.length == 0,
 	} {
 		if is {

@@ -141,11 +141,14 @@ func periodOf(rrule string) time.Duration {
 		name, value, _ := strings.Cut(part, "=")
 		switch name {
 		case "FREQ":
-			if value == "WEEKLY" {
+			switch value {
+			case "WEEKLY":
 				unit = week
+			case "MONTHLY":
+				unit = 31 * day
 			}
 		case "BYDAY":
-			unit = week // a daily rule on some days of the week repeats once both the interval and the week have come round
+			unit = max(unit, week) // a daily rule on some days of the week repeats once both the interval and the week have come round
 		case "INTERVAL":
 			interval, _ = strconv.ParseInt(value, 10, 64)
 		}

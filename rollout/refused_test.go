@@ -132,7 +132,7 @@ func valuesOf() map[string]values {
 			"weekly.start":      {list(`"09:00"`), list(`""`, `"9"`)},
 			"weekly.end":        {list(`""`, `"10:00"`), list(`"25:00"`)},
 			"weekly.everyWeeks": {list("1", "2"), nil},
-			"rrule":             {list(`""`, `"FREQ=DAILY;BYHOUR=9"`, `"FREQ=DAILY"`, `"FREQ=DAILY;INTERVAL=7;BYDAY=TU;BYHOUR=9"`), list(`"FREQ=YEARLY"`, `"FREQ=DAILY;BYHOUR=25"`)},
+			"rrule":             {list(`""`, `"FREQ=DAILY;BYHOUR=9"`, `"FREQ=DAILY"`, `"FREQ=DAILY;INTERVAL=7;BYDAY=TU;BYHOUR=9"`, `"FREQ=MONTHLY;INTERVAL=12;BYMONTHDAY=30;BYHOUR=9"`), list(`"FREQ=YEARLY"`, `"FREQ=DAILY;BYHOUR=25"`)},
 			"durationMinutes":   {list("60"), nil},
 			"from":              {list(`"2025-01-01T00:00:00Z"`), nil},
 			"until":             {list(`"2025-01-02T00:00:00Z"`, `"2024-01-02T00:00:00Z"`), list(`"0000-06-01T00:00:00Z"`)},
@@ -632,6 +632,11 @@ func TestEveryFault(t *testing.T) {
 		{"a recurrence with the name of its property", one(`"deploymentWindow":{"rrule":"RRULE:FREQ=DAILY","durationMinutes":60}`)},
 		{"an hour that is none", one(`"deploymentWindow":{"rrule":"FREQ=DAILY;BYHOUR=25","durationMinutes":60}`)},
 		{"every seventh day from a Monday is no Tuesday", one(`"deploymentWindow":{"rrule":"FREQ=DAILY;INTERVAL=7;BYDAY=TU;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-06T09:00"}`)},
+		{"days of months in a weekly rule", one(`"deploymentWindow":{"rrule":"FREQ=WEEKLY;BYDAY=2TU;BYMONTHDAY=1","durationMinutes":60}`)},
+		{"days that no month has", one(`"deploymentWindow":{"rrule":"FREQ=MONTHLY;BYDAY=6TU;BYMONTHDAY=32","durationMinutes":60}`)},
+		{"a month that begins on no day", one(`"deploymentWindow":{"rrule":"FREQ=MONTHLY;BYHOUR=9","durationMinutes":60}`)},
+		{"the thirtieth of February", one(`"deploymentWindow":{"rrule":"FREQ=MONTHLY;INTERVAL=12;BYMONTHDAY=30;BYHOUR=9","durationMinutes":60,"anchor":"2025-02-06T09:00"}`)},
+		{"of what is February in UTC", one(`"deploymentWindow":{"rrule":"FREQ=MONTHLY;INTERVAL=12;BYMONTHDAY=30;BYHOUR=9","durationMinutes":60,"anchor":"2025-02-28T23:30:00Z"}`)},
 		{"nor from what is a Monday in UTC", one(`"deploymentWindow":{"rrule":"FREQ=DAILY;INTERVAL=7;BYDAY=TU;BYHOUR=9","durationMinutes":60,"anchor":"2025-01-06T23:30:00Z"}`)},
 	} {
 		d := parse(t, row.in)
