@@ -161,11 +161,11 @@
 //     changes which versions are older than it: publish another id instead.
 //   - A host may take a target back to an older version by a job of its own, one without a run id.
 //     The target stays there while a job of the newer version is listed in Target.Jobs, until a
-//     newer one comes or a Target.OutdatedAt asks for a run. If the newer version has not succeeded
-//     there, the target waits with [ReasonRetryExhausted], and an [Override] since of a retry or
-//     rollback rule has it tried again, too. To keep it from the rest of the fleet as well, set it
-//     to paused. In a bracket the target stays there until a group brings it a version that is newer
-//     than the one that it runs.
+//     newer one comes or a later Target.OutdatedAt asks for a run. If the newer version has not
+//     succeeded there, the target waits with [ReasonRetryExhausted], and a later [Override] of a
+//     retry or rollback rule has it tried again, too. To keep it from the rest of the fleet as well,
+//     set it to paused. In a bracket the target stays there until a group brings it a version that
+//     is newer than the one that it runs.
 //   - A bracket goes by what a target runs, not by what it has begun. So where an operator has
 //     ended an execution that failed, and its version is withdrawn, the next group may bring a
 //     version that is older than the withdrawn one, if it is newer than the current one. Outside
