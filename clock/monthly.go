@@ -25,12 +25,12 @@ func (m *monthDays) byWeekday() bool {
 }
 func (m *monthDays) byDay() bool { return m.days|m.daysLast != 0 }
 
-// pass reports whether a day of a month passes, given the number of its days and the weekday.
-func (m *monthDays) pass(d, length, weekday int64) bool {
+// pass reports whether a day of a month passes, given how many it has and the weekday.
+func (m *monthDays) pass(d, length, on int64) bool {
 	if m.byDay() && m.days>>d&1 == 0 && m.daysLast>>(length-d+1)&1 == 0 {
 		return false
 	}
-	return !m.byWeekday() || (m.weekdays|m.nth[(d-1)/week]|m.nthLast[(length-d)/week])>>weekday&1 == 1
+	return !m.byWeekday() || (m.weekdays|m.nth[(d-1)/week]|m.nthLast[(length-d)/week])>>on&1 == 1
 }
 
 // lastIn returns the last date in a month that passes, up to a day of it; firstIn, the first from a
