@@ -614,6 +614,75 @@ func ExamplePolicySet_rate() {
 	// 02:00:00 start n5/prod/web/v2/1
 }
 
+// ExamplePolicySet_schedule has one slot by day and three at night. A limit that depends on the time
+// is one rule under one id in two sets: the host plans with the set of the hour, and wakes when the
+// other one's begins as well. What is at work then goes on, and counts against the new limit.
+func ExamplePolicySet_schedule() {
+	limited := func(limit int) *rollout.PolicySet {
+		return exampleSet(fmt.Sprintf(`{"name":"web","selector":"true","rules":[{"id":"nodes","resourceConcurrency":{"groupSelector":"true","limit":%d}}]}`, limit))
+	}
+	day, night := limited(1), limited(3)
+	window, err := clock.ParseWindow([]byte(`{"rrule":"FREQ=DAILY;BYHOUR=22","durationMinutes":360}`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	nights, err := clock.NewCalendar([]clock.Window{window}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fleet := exampleFleet()
+	for _, id := range []string{"n3", "n4", "n5", "n6"} {
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
+		fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}, Current: "v1"})
+	}
+	for now := exampleNow.Add(20*time.Hour + 30*time.Minute); ; {
+		left, wake := 0, now.Add(time.Hour) // when the jobs end that start now
+		for i := range fleet.Targets {
+			if t := &fleet.Targets[i]; len(t.Jobs) == 0 {
+				left++
+			} else if ends := t.Jobs[0].CreatedAt.Add(time.Hour); !now.Before(ends) { // each job takes an hour
+				t.Jobs[0].Status, t.Jobs[0].CompletedAt, t.Current = rollout.JobSuccessful, ends, "v2"
+			} else if ends.Before(wake) {
+				wake = ends
+			}
+		}
+		if left == 0 {
+			break
+		}
+		set, other := day, nights.NextClose(now)
+		if nights.Open(now) {
+			set = night
+		} else if other, err = nights.NextOpen(now); err != nil {
+			log.Fatal(err)
+		}
+		plan, err := set.Plan(fleet, now)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if fleet.State, err = plan.Commit(plan.Start, now); err != nil {
+			log.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			fmt.Println(now.Format("15:04"), "start", start.Resource)
+			i := slices.IndexFunc(fleet.Targets, func(t rollout.Target) bool { return t.TargetID == start.TargetID })
+			fleet.Targets[i].Jobs = []rollout.Job{{Run: start.Run, Version: start.Version, Status: rollout.JobInProgress, CreatedAt: now}}
+		}
+		for _, at := range []time.Time{plan.NextAfter(plan.Start), other} {
+			if !at.IsZero() && at.Before(wake) {
+				wake = at
+			}
+		}
+		now = wake
+	}
+	// Output:
+	// 20:30 start n1
+	// 21:30 start n2
+	// 22:00 start n3
+	// 22:00 start n4
+	// 22:30 start n5
+	// 23:00 start n6
+}
+
 // ExampleVersion_priority gives the only slot of a pool to a security fix that was published a minute
 // ago, although version v2 of web has been due on two nodes for longer.
 func ExampleVersion_priority() {
