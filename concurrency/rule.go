@@ -46,6 +46,8 @@ type Rule struct {
 	// MaxActiveKeys is how many values of GroupBy may have an active member at once: a count of at
 	// least 1. Unset means any number. A member that is merely unavailable makes its value active,
 	// too: with a count of 1, while one node of a zone is broken, new starts stay within that zone.
+	// If nodes of several zones are broken, starts go on within each of these, up to its limit: a
+	// host that must not take down more in any of them freezes them all until enough serve again.
 	// A lease that was claimed but never used for a dispatch does not make its value active. For
 	// that distinction the host, after it wrote the records of the pools and before it dispatches,
 	// lists the leases in the record under the rule's own key: see Confirmed in [Record]. Without
