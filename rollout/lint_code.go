@@ -172,6 +172,11 @@ const (
 	// so that a retry rule has nothing to try again. Leave the status out of onJobStatuses or out
 	// of retryOnStatuses.
 	LintRollbackBeforeRetry LintCode = "rollback_before_retry"
+	// LintRetryWithoutEnd, a warning: outside brackets jobs may fail with a status that no retry rule
+	// of their target counts as an attempt, because all of them have retryOnStatuses without it.
+	// After such a job the version is started again at once, without delay or limit. Add the status,
+	// or leave retryOnStatuses out. Cancelled and skipped jobs are no failures.
+	LintRetryWithoutEnd LintCode = "retry_without_end"
 	// LintRollbackWithoutBudget, a warning: a rollback rule takes back what is over a failure budget,
 	// and no failure budget governs some of its targets. Add one for them.
 	LintRollbackWithoutBudget LintCode = "rollback_without_budget"

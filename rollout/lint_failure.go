@@ -19,6 +19,7 @@ func (l *lint) lookAtFailures() {
 		l.lookAtHold(rule)
 	}
 	l.lookAtRetriesInVain()
+	l.lookAtRetriesWithoutEnd()
 	l.lookAtRecalls()
 	for _, rule := range l.w.set.budgets {
 		l.lookAtBudget(rule)
@@ -138,6 +139,50 @@ func statusesOfBoth(back *Rollback, retry *Retry) string {
 	var names []string
 	for _, status := range back.OnJobStatuses {
 		if retry.counts(status) {
+			names = append(names, string(status))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// lookAtRetriesWithoutEnd finds targets outside brackets whose retry rules all pass over a failure:
+// what they do not count they do not limit either. In a bracket such a job has failed for good.
+func (l *lint) lookAtRetriesWithoutEnd() {
+	type endless struct {
+		retry    *compiledRule // the first of them, by id
+		statuses string
+	}
+	var concerned reaches[endless]
+	for _, c := range l.classes {
+		statuses := c.view.uncounted()
+		if statuses == "" {
+			continue
+		}
+		first := slices.MinFunc(c.view.retries, func(a, b *compiledRule) int { return strings.Compare(a.id, b.id) })
+		for _, i := range c.targets {
+			if l.bracketOf[i] == nil {
+				concerned.at(endless{first, statuses}).add(i)
+			}
+		}
+	}
+	for _, own := range concerned.keys {
+		l.addApart(findingOf(own.retry, "retryOnStatuses"), own.statuses, LintRetryWithoutEnd, SeverityWarning, *concerned.at(own),
+			fmt.Sprintf("a job that ends as %s is no attempt by any rule: the version is started again at once, however often its jobs end so", own.statuses),
+			fmt.Sprintf("add %s, or leave retryOnStatuses out, so that every failure is an attempt", own.statuses))
+	}
+}
+
+// uncounted lists the statuses of failed jobs that no retry rule counts as an attempt and that take
+// no target back; empty if there are none, or no retry rule.
+func (v *view) uncounted() string {
+	if len(v.retries) == 0 {
+		return ""
+	}
+	var names []string
+	for _, status := range []JobStatus{JobFailure, JobInvalidAgent, JobInvalidIntegration, JobExternalRunNotFound} {
+		counts := func(rule *compiledRule) bool { return rule.retry.counts(status) }
+		back := func(rule *compiledRule) bool { return slices.Contains(rule.rollback.OnJobStatuses, status) }
+		if !slices.ContainsFunc(v.retries, counts) && !slices.ContainsFunc(v.rollbacks, back) {
 			names = append(names, string(status))
 		}
 	}
