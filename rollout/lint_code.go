@@ -68,16 +68,17 @@ const (
 	// something else might still come first. Remove one of the edges, or narrow it with appliesTo.
 	LintDependencyCycle LintCode = "dependency_cycle"
 	// LintDependencyUnmatched: an error if a dependency, of a rule or of a version, names no
-	// deployment that has a target on the resource. A warning if it names one, but no version of
-	// that deployment satisfies it, neither the one that is there nor one that may come by its
-	// status and the version selectors. A version that satisfies it counts even if a newer one
-	// overtakes it, or a group is locked without it. Three cases are warnings all the same: the
-	// execution that brings the version that waits would also bring such a newer one, which does
-	// not satisfy it; or a version depends on an earlier one of its own deployment, and an
-	// execution would bring it at once, without that earlier one; or, outside brackets, a target
-	// that is needed surely goes on to a newer one, past those that satisfy it, because nothing,
-	// such as a curve, lets an older version through before a newer one. Correct dependsOn, narrow
-	// appliesTo, publish the version, let it through, or pause the one that must come after it.
+	// deployment that has a target on the resource in the environment or, with anyEnvironment, in
+	// any. A warning if it names one, but no version of that deployment satisfies it, neither the
+	// one that is there nor one that may come by its status and the version selectors. A version
+	// that satisfies it counts even if a newer one overtakes it, or a group is locked without it.
+	// Three cases are warnings all the same: the execution that brings the version that waits would
+	// also bring such a newer one, which does not satisfy it; or a version depends on an earlier one
+	// of its own deployment, and an execution would bring it at once, without that earlier one; or,
+	// outside brackets, a target that is needed surely goes on to a newer one, past those that
+	// satisfy it, because nothing, such as a curve, lets an older version through before a newer
+	// one. Correct dependsOn, set anyEnvironment, narrow appliesTo, publish the version, let it
+	// through, or pause the one that must come after it.
 	LintDependencyUnmatched LintCode = "dependency_unmatched"
 	// LintDependencyAcrossRoles, an error: a member of a bracket needs one that runs after it, as
 	// a pre hook does that needs a main member, or a main member that needs a post hook. Nothing at

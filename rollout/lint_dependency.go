@@ -145,9 +145,13 @@ func (l *lint) reportTally(rule *compiledRule, own *tally) {
 		l.reportFailing(findingOf(rule, field), severity, *own.failing.at(field), own.failures[field], "nothing newer starts as long as it does")
 	}
 	if own.unmatched.some() {
+		where, correct := " in the same environment", "correct the expression, set anyEnvironment if one in another environment will do"
+		if rule.dependency.AnyEnvironment {
+			where, correct = "", "correct the expression"
+		}
 		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityError, own.unmatched,
-			"it names no other deployment with a target on the same resource: nothing newer ever starts there",
-			"correct the expression, or leave these targets out with appliesTo")
+			"it names no other deployment with a target on the same resource"+where+": nothing newer ever starts there",
+			correct+", or leave these targets out with appliesTo")
 	}
 	if own.unsatisfied.some() {
 		l.add(findingOf(rule, "dependsOn"), LintDependencyUnmatched, SeverityWarning, own.unsatisfied,

@@ -328,6 +328,16 @@ func lintLacking(deployment, resource string) func(*rollout.Snapshot) {
 	}
 }
 
+// lintDatabaseElsewhere has db in another environment than all else, on the same resources.
+func lintDatabaseElsewhere(s *rollout.Snapshot) {
+	s.Environments = append(s.Environments, rollout.Environment{ID: "shared", Name: "shared"})
+	for i := range s.Targets {
+		if t := &s.Targets[i]; t.Deployment == "db" {
+			t.Environment = "shared"
+		}
+	}
+}
+
 // lintKinds makes the resources of these kinds, as many as there are.
 func lintKinds(kinds ...string) func(*rollout.Snapshot) {
 	return func(s *rollout.Snapshot) {
@@ -780,6 +790,16 @@ func lintRows() []lintRow {
 		{code: rollout.LintDependencyUnmatched, why: "there is no v3 of db yet", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v3'","appliesTo":"deployment.name == 'web'"`), want: "warning rules[0].deploymentDependency.dependsOn 2"},
 		{code: rollout.LintDependencyUnmatched, why: "db may still get v2", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db' && version.tag == 'v2'","appliesTo":"deployment.name == 'web'"`)},
 		{code: rollout.LintDependencyUnmatched, why: "db runs v2 only in staging", rules: lintDependsOn(`"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'web'","anyEnvironment":true`), fleet: lintWithStaging, want: "error rules[0].deploymentDependency.dependsOn 4"},
+		{code: rollout.LintDependencyUnmatched, why: "db is on the resource in another environment alone", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'"`), want: "error rules[0].deploymentDependency.dependsOn 2",
+			says: "with a target on the same resource in the same environment: nothing newer ever starts there; correct the expression, set anyEnvironment if one in another environment will do", fleet: lintDatabaseElsewhere},
+		{code: rollout.LintDependencyUnmatched, why: "db in another environment will do", rules: lintDependsOn(`"dependsOn":"deployment.name == 'db'","appliesTo":"deployment.name == 'web'","anyEnvironment":true`), fleet: lintDatabaseElsewhere},
+		{code: rollout.LintDependencyUnmatched, why: "no environment has the deployment", rules: lintDependsOn(`"dependsOn":"deployment.name == 'queue'","appliesTo":"deployment.name == 'web'","anyEnvironment":true`), want: "error rules[0].deploymentDependency.dependsOn 2",
+			says: "with a target on the same resource: nothing newer ever starts there; correct the expression, or leave"},
+		{code: rollout.LintDependencyUnmatched, why: "the version depends on a deployment that is on the resource in another environment alone", rules: lintLimited(`"limit":1`), want: "error versions[web@v2].dependencies[0].deployment 2",
+			says: `"db" has no target on the same resource in the same environment`, fleet: func(s *rollout.Snapshot) {
+				lintNeeds("db", "true")(s)
+				lintDatabaseElsewhere(s)
+			}},
 		{code: rollout.LintDependencyUnmatched, why: "the version depends on a deployment that is not on the resource", rules: lintLimited(`"limit":1`), fleet: func(s *rollout.Snapshot) {
 			lintLacking("db", "r2")(s)
 			for i := range s.Versions {

@@ -38,7 +38,7 @@ func (l *lint) lookAtVersionDependency(i, n int32, k int) {
 	}
 	other := w.sibling(i, d.Deployment)
 	if other == none {
-		say(".deployment", SeverityError, fmt.Sprintf("%q has no target on the same resource: the version never starts there", d.Deployment),
+		say(".deployment", SeverityError, fmt.Sprintf("%q has no target on the same resource in the same environment: the version never starts there", d.Deployment),
 			"correct the id, or leave these targets out with targetSelector")
 		return
 	}

@@ -32,7 +32,7 @@ const (
 	ReasonProgressionNoEnvironment Reason = "progression_no_environment" // denied: the rule names no other environment
 	ReasonProgressionTooOld        Reason = "progression_too_old"        // denied: the version succeeded elsewhere too long ago; Until is its next success, if that is recorded already
 	ReasonProgressionWaiting       Reason = "progression_waiting"        // pending: too few successes elsewhere, or not for long enough; Until is the end of the soak, if enough successes are recorded and the newest is young enough then; if no success to come by itself helps, On has an operator or a version too, and Detail says why
-	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no deployment on this resource
+	ReasonDependencyUnmatched      Reason = "dependency_unmatched"       // denied: the rule names no other deployment on this resource, in this environment unless it counts any
 	ReasonDependencyUnmet          Reason = "dependency_unmet"           // denied: a deployment that the version needs does not run what is needed; if none of its versions that are to come would do, On has a version of it, too
 	ReasonVersionUnmet             Reason = "version_dependency_unmet"   // denied: a dependency of the version itself is not met; On is as for dependency_unmet, but if it is on a deployment that has no target on the resource, On has a version of the target's own deployment too, or for a member of an open execution a command, and Detail says so
 	ReasonCooldown                 Reason = "cooldown"                   // denied: the previous version is younger than the interval, until Until or, while its job is active, until that fails
