@@ -36,6 +36,9 @@ func (l *lint) lookAtClock(rule *compiledRule) {
 		return
 	}
 	field, instead := "gap", "it is taken for the end of the gap"
+	if first.whole {
+		instead = "all up to its end is skipped, so there is no window that day"
+	}
 	if first.which != "skips" {
 		field, instead = "overlap", "the first pass is meant"
 		if first.what == "ends" && !rule.window.allows() {
@@ -55,6 +58,7 @@ func (l *lint) lookAtClock(rule *compiledRule) {
 type touched struct {
 	reading     time.Time
 	what, which string // the end, and what the clock does with its reading
+	whole       bool   // the whole occurrence is skipped, so it has no length
 }
 
 // touches counts the ends of occurrences within the horizon that the clock of a zone skips or shows
@@ -74,18 +78,19 @@ func (l *lint) touches(own *clock.Window, zone *time.Location, calendar clock.Ca
 		if !skipped {
 			low, high, which, decided = high, low, "shows twice", clock.Gap(own.Overlap)
 		}
-		note := func(reading time.Time, what string) {
+		note := func(reading time.Time, what string, whole bool) {
 			if count++; count == 1 {
-				first = touched{reading, what, which}
+				first = touched{reading, what, which, whole}
 			}
 		}
+		ends := own.Weekly != nil && own.Weekly.End != "" // by a reading, not after a length
 		for start, end := range calendar.Intervals(low.Add(-2*day), high.Add(2*day)) {
 			if !start.Before(low) && start.Before(high) && decided == "" {
-				note(start, "begins")
+				note(start, "begins", skipped && ends && !end.After(high))
 			}
 			// An end at the first skipped reading is the instant of the change, as it is written.
-			if own.Weekly != nil && own.Weekly.End != "" && !end.Before(low) && end.Before(high) && !(skipped && end.Equal(low)) {
-				note(end, "ends")
+			if ends && !end.Before(low) && end.Before(high) && !(skipped && end.Equal(low)) {
+				note(end, "ends", false)
 			}
 		}
 	}
