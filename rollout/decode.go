@@ -67,6 +67,8 @@ func withRemedies(err error) error {
 			fault.Hint = `unknown field: write one selector, with "&&" between several`
 		case unknown && (name == "policyId" || slices.Contains([]string{"createdAt", "description", "metadata", "priority", "type", "workspaceId"}, at)):
 			fault.Hint = "unknown field: leave it out, because no plan depends on it"
+		case unknown && name == "verification":
+			fault.Hint = "unknown field: leave the rule out: the host measures, and reports the result in the verification of a job"
 		case fault.Hint == "must be a string, not an object" && holdsExpression(at):
 			fault.Hint += ": write an expression"
 		case fault.Hint == "unknown field" && inside && !strings.ContainsAny(name, ".["):
