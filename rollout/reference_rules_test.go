@@ -664,7 +664,20 @@ type wayBack struct {
 func (r *reference) wayBack(t rollout.Target, version string, rules []namedRule) *wayBack {
 	versions := r.versions(t.Deployment)
 	list := jobs(t)
+	triggers := func(rule namedRule, job rollout.Job) bool {
+		return job.Status.Terminal() && slices.Contains(rule.Rollback.OnJobStatuses, job.Status) || rule.Rollback.OnVerificationFailure && job.Verification == rollout.VerificationFailed
+	}
 	failed := slices.IndexFunc(list, func(j rollout.Job) bool { return j.Version == version })
+	for k, job := range list { // what was called off says nothing, unless a rule names it
+		says := job.Status != rollout.JobCancelled && job.Status != rollout.JobSkipped
+		for _, rule := range rules {
+			says = says || rule.Rollback != nil && triggers(rule, job)
+		}
+		if says && job.Version == version {
+			failed = k
+			break
+		}
+	}
 	for _, older := range list[failed+1:] {
 		if failed < 0 {
 			break
@@ -672,9 +685,6 @@ func (r *reference) wayBack(t rollout.Target, version string, rules []namedRule)
 		if place(versions, older.Version) > place(versions, version) {
 			return nil // it is itself a way back
 		}
-	}
-	triggers := func(rule namedRule, job rollout.Job) bool {
-		return job.Status.Terminal() && slices.Contains(rule.Rollback.OnJobStatuses, job.Status) || rule.Rollback.OnVerificationFailure && job.Verification == rollout.VerificationFailed
 	}
 	s := &wayBack{state: "none"}
 	wentBack, forJob := false, false // a plan took the target back, and the job itself was the reason

@@ -17,7 +17,9 @@ import (
 // Neither windows nor curves delay a rollback, and it comes before every other start; only the pools,
 // a job that is still at work on the target, and a [Freeze] without FinishBegun do.
 //
-// OnJobStatuses and OnVerificationFailure look at one target, and take only that target back.
+// OnJobStatuses and OnVerificationFailure look at one target, and take only that target back. They
+// go by the newest job of the version there that was neither cancelled nor skipped, unless the rule
+// names that status: so a later success lifts the denial, as of a job of the host's own.
 // OnVersionStatuses and OnFailureBudget look at the version, and take back all targets of the rule
 // that have or have begun it, also those where it succeeded, but not those that have begun a newer
 // one since, even if that failed: what is there now is of the newer one, so take that back as well.
@@ -122,12 +124,12 @@ func (w *work) wayBackOf(i, n int32) *wayBack {
 	versions := &w.versions[t.deployment]
 	id := versions.list[n].ID
 	jobs := t.history()
-	last := jobs.index(func(job *Job) bool { return job.Version == id })
+	last := w.newestOutcome(i, id)
 	if last >= 0 && runid.IsRollback(jobs.at(last).Run) {
 		return nil
 	}
 	revert := last - 1
-	for revert >= 0 && versions.number(jobs.at(revert).Version) < 0 { // younger jobs, oldest first: the first one of an older version is the revert
+	for revert >= 0 && (versions.number(jobs.at(revert).Version) < 0 || jobs.at(revert).Version == id) { // younger jobs, oldest first: the first one of an older version is the revert
 		revert--
 	}
 	var newest *Job
@@ -156,6 +158,23 @@ func (w *work) wayBackOf(i, n int32) *wayBack {
 		s.to = w.versionBefore(i, n, last)
 	}
 	return s
+}
+
+// newestOutcome returns the place of the job of a version by which rollback rules go: the newest one on
+// target i that was neither cancelled nor skipped, unless a rule names that status. These are no
+// attempts, so they do not lift a denial: an operator who tries once more what was taken back, and
+// cancels that, does not want it started again. It is the newest one of all if there is no other, and
+// in a bracket, where such a job has failed; -1 if there is none.
+func (w *work) newestOutcome(i int32, version string) int {
+	jobs, rules := w.targets[i].history(), w.viewOf(i).rollbacks
+	outcome := func(job *Job) bool {
+		called := job.Status == JobCancelled || job.Status == JobSkipped
+		return job.Version == version && (!called || slices.ContainsFunc(rules, func(r *compiledRule) bool { return r.rollback.triggeredBy(job) }))
+	}
+	if last := jobs.index(outcome); last >= 0 && !w.members[i] {
+		return last
+	}
+	return jobs.index(func(job *Job) bool { return job.Version == version })
 }
 
 // versionBefore returns the version that target i goes back to from version n, whose newest job is
