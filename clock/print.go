@@ -2,6 +2,7 @@ package clock
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ func (m *monthly) String() string {
 		}
 	}
 	if m.days != 0 {
-		days = append(days, "day "+daysOfMonth(m.days))
+		days = append(days, "day "+ranges(32, func(d int) bool { return m.days>>d&1 == 1 }, strconv.Itoa))
 	}
 	for d := 1; d <= 31; d++ {
 		if m.daysLast>>d&1 == 1 {
@@ -130,26 +131,6 @@ func (m *monthly) String() string {
 		text += " " + few(days, ", ", func(d string) string { return d })
 	}
 	return text
-}
-
-// daysOfMonth names days of the month, three or more in a row by the first and the last of them.
-func daysOfMonth(days uint32) string {
-	var parts []string
-	for d := 1; d <= 31; d++ {
-		if days>>d&1 == 0 {
-			continue
-		}
-		last := d
-		for last < 31 && days>>(last+1)&1 == 1 {
-			last++
-		}
-		if last < d+2 {
-			parts = append(parts, fmt.Sprint(d))
-			continue
-		}
-		parts, d = append(parts, fmt.Sprintf("%d-%d", d, last)), last
-	}
-	return strings.Join(parts, " ")
 }
 
 // nth is a small number as people count with it, and nthLast one that counts from the end.
@@ -190,20 +171,24 @@ func few[T any](list []T, separator string, text func(T) string) string {
 
 const everyDay = 1<<week - 1
 
-// daysOf names days, three or more in a row by the first and the last of them.
+// daysOf names weekdays.
 func daysOf(days uint8) string {
 	if days == everyDay {
 		return "daily"
 	}
-	on := func(i int) bool { return days>>i&1 == 1 }
-	name := func(i int) string { return dayNames[3*i:][:3] }
+	return ranges(week, func(i int) bool { return days>>i&1 == 1 }, func(i int) string { return dayNames[3*i:][:3] })
+}
+
+// ranges names those of some numbers below n that are on, three or more in a row by the first and the
+// last of them.
+func ranges(n int, on func(i int) bool, name func(i int) string) string {
 	var parts []string
-	for i := 0; i < week; i++ {
+	for i := 0; i < n; i++ {
 		if !on(i) {
 			continue
 		}
 		last := i
-		for last+1 < week && on(last+1) {
+		for last+1 < n && on(last+1) {
 			last++
 		}
 		if last < i+2 {
