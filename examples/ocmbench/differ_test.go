@@ -190,6 +190,65 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("staged starts %v beside one that will not", list)
 		}
 	})
+	t.Run("a failed cluster counts while it may yet succeed", func(t *testing.T) {
+		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 2}}`
+		groups := decisionGroups(3)
+		theirs, ours := newOCM(t, text, groups), newOwn(t, text, groups)
+		theirs.started()
+		ours.started()
+		theirs.set(clusterName(0), rolloutv1alpha1.Failed)
+		theirs.set(clusterName(1), rolloutv1alpha1.Succeeded)
+		if list := theirs.started(); len(list) > 0 || !theirs.last.MaxFailureBreach {
+			t.Errorf("the library starts %v", list)
+		}
+		theirs.set(clusterName(0), rolloutv1alpha1.Progressing)
+		if list := theirs.started(); !slices.Equal(list, []string{clusterName(2)}) {
+			t.Errorf("the library starts %v once it may succeed again", list)
+		}
+		if list := ours.started(ours.saw(clusterName(0), staged.HealthFailing), ours.saw(clusterName(1), staged.HealthReady)); !slices.Equal(list, []string{clusterName(2)}) {
+			t.Errorf("staged starts %v beside a failing one", list)
+		}
+	})
+	t.Run("progressDeadline 0s times out at once", func(t *testing.T) {
+		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1, "maxFailures": 2, "progressDeadline": "0s"}}`
+		groups := decisionGroups(3)
+		theirs := newOCM(t, text, groups)
+		theirs.started()
+		if list := theirs.started(); !slices.Equal(list, []string{clusterName(1)}) || len(theirs.last.ClustersTimeOut) != 1 {
+			t.Errorf("the library starts %v, timed out %v", list, theirs.last.ClustersTimeOut)
+		}
+		if _, err := compile(text, groups); err == nil {
+			t.Error("staged accepts it")
+		}
+	})
+	t.Run("a cluster that joins the placement has its turn", func(t *testing.T) {
+		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1}}`
+		groups := decisionGroups(2)
+		theirs, ours := newOCM(t, text, groups), newOwn(t, text, groups)
+		theirs.started()
+		ours.started()
+		placed := decisionGroups(3)
+		var err error
+		if theirs.handler, err = newHandler(placed); err != nil {
+			t.Fatal(err)
+		}
+		for i := range placed[0].Clusters {
+			theirs.set(clusterName(i), rolloutv1alpha1.Succeeded)
+			if list := theirs.started(); i < 2 && !slices.Equal(list, []string{clusterName(i + 1)}) {
+				t.Errorf("the library starts %v", list)
+			}
+		}
+		run, result, err := staged.Step(ours.run, staged.Input{Added: []staged.Target{{Name: clusterName(2)}}}, ours.now)
+		if err != nil || len(result.Events) != 1 || result.Events[0].Kind != staged.EventMembershipIgnored {
+			t.Errorf("staged does not ignore it: %v, %v", result.Events, err)
+		}
+		ours.run = run
+		ours.started(ours.saw(clusterName(0), staged.HealthReady))
+		ours.started(ours.saw(clusterName(1), staged.HealthReady))
+		if phase := ours.run.Phase(); phase != staged.PhaseSucceeded {
+			t.Errorf("staged is %s", phase)
+		}
+	})
 	t.Run("the next check looks at the list alone", func(t *testing.T) {
 		// A group behind a breach: its deadline is not in the answer.
 		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 2, "progressDeadline": "10m", "minSuccessTime": "5m"}}`

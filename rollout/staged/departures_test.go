@@ -643,6 +643,37 @@ func TestOCM(t *testing.T) {
 		s.see(staged.HealthFailing, "c1").want(staged.PhaseProgressing, "c1 updating, c2, c3").see(staged.HealthReady, "c1").want(staged.PhaseProgressing, "c1 done, c2 starting, c3")
 		s.see(staged.HealthFailed, "c2").want(staged.PhaseProgressing, "c1 done, c2 failed (reported_failed), c3 starting") // 1% of three is one, rounded up
 	})
+	t.Run("a failed cluster counts at once, a failing one from its deadline on", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": 2, "progressDeadline": "10m"}}`, []string{"c1", "c2", "c3", "c4"})
+		s.see(staged.HealthFailing, "c1").see(staged.HealthReady, "c2").want(staged.PhaseProgressing, "c1 updating, c2 done, c3 starting, c4")
+		s.after(5*time.Minute).see(staged.HealthReady, "c3").want(staged.PhaseProgressing, "c1 updating stuck, c2 done, c3 done, c4 starting")
+		s.after(5*time.Minute).step(staged.Input{}).want(staged.PhaseHeld, "c1 timedOut, c2 done, c3 done, c4 starting stuck")
+	})
+	t.Run("a cluster that joins is ignored, or goes last", func(t *testing.T) {
+		for kind, budget := range map[staged.OCMType]string{staged.OCMAll: "", staged.OCMProgressive: `"maxFailures": "100%", "maxConcurrency": 1`, staged.OCMProgressivePerGroup: `"maxFailures": "100%"`} {
+			var strategy staged.OCMStrategy
+			field := strings.ToLower(string(kind[:1])) + string(kind[1:])
+			if err := json.Unmarshal([]byte(fmt.Sprintf(`{"type": %q, %q: {%s}}`, kind, field, budget)), &strategy); err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range []struct{ unmatched, added staged.Choice }{{"", ""}, {"", staged.Append}, {staged.Last, ""}} {
+				stages, options, err := staged.FromOCM(strategy, []staged.DecisionGroup{{Clusters: []string{"c1"}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				options.Unmatched, options.Added = row.unmatched, row.added
+				newScene(t, stages, options, []string{"c1"}).step(staged.Input{Added: []staged.Target{{Name: "b1"}}}).see(staged.HealthReady, "c1").want(staged.PhaseSucceeded, "c1 done")
+			}
+			stages, options, err := staged.FromOCM(strategy, []staged.DecisionGroup{{Clusters: []string{"c1"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			options.Unmatched, options.Added = staged.Last, staged.Append
+			s := newScene(t, stages, options, []string{"c1"}).step(staged.Input{Added: []staged.Target{{Name: "b1"}, {Name: "b2"}, {Name: "b3"}}})
+			s.want(staged.PhaseProgressing, "c1 starting").see(staged.HealthFailed, "c1").want(staged.PhaseProgressing, "c1 failed (reported_failed), b1 starting, b2, b3")
+			s.see(staged.HealthReady, "b1").see(staged.HealthFailed, "b2").want(staged.PhaseHeld, "c1 failed (reported_failed), b1 done, b2 failed (reported_failed), b3")
+		}
+	})
 	t.Run("the next instant is that of all targets", func(t *testing.T) {
 		s := scene(t, `{"type": "All", "all": {"progressDeadline": "4m"}}`, three)
 		s.after(time.Minute).see(staged.HealthReady, "c1").left(3 * time.Minute)

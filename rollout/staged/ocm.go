@@ -163,7 +163,17 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 //	a timed-out cluster of a mandatory group holds back nobody   the run is held
 //	behind mandatory groups, slots are filled when all are free  each is filled at once
 //	a failed cluster keeps its slot and may yet succeed          it is settled; while it may recover, it is failing
+//	a failed cluster counts while it may yet succeed             a failing one counts from its deadline on
+//	progressDeadline 0s times out what is not ready at once      it is an error
+//	a cluster that joins the placement has its turn              it is ignored, or goes last
 //	the next check looks at the clusters being rolled out        at all
+//
+// The stages list their clusters by name, so that none of them matches a cluster that joins the
+// placement during the run: Options.Added at Append takes it only with Options.Unmatched at Last.
+// The run then has one more stage behind all others, where one cluster at a time is rolled out and
+// no failure is allowed. Otherwise the cluster is for the next run, in which those that are ready at
+// the version are done without a start. What leaves the placement, which the library returns as
+// removed, belongs in Input.Leaving or Input.Removed.
 //
 // The errors, each a *[FieldError], are joined.
 func FromOCM(strategy OCMStrategy, groups []DecisionGroup) (Strategy, Options, error) {
