@@ -58,6 +58,25 @@ func TestDifferences(t *testing.T) {
 			t.Errorf("staged starts %v", list)
 		}
 	})
+	t.Run("a tolerated failure behind the first group ends the rollout", func(t *testing.T) {
+		// The library takes the failed cluster for one in progress of the first group.
+		const text = `{"type": "ProgressivePerGroup", "progressivePerGroup": {"maxFailures": 1}}`
+		groups := decisionGroups(1, 2, 1)
+		theirs, ours := newOCM(t, text, groups), newOwn(t, text, groups)
+		theirs.started()
+		ours.started()
+		theirs.set(clusterName(0), rolloutv1alpha1.Succeeded)
+		theirs.started()
+		ours.started(ours.saw(clusterName(0), staged.HealthReady))
+		theirs.set(clusterName(1), rolloutv1alpha1.Failed)
+		theirs.set(clusterName(2), rolloutv1alpha1.Succeeded)
+		if list := theirs.started(); len(list) > 0 || theirs.last.MaxFailureBreach || theirs.last.RecheckAfter != nil {
+			t.Errorf("the library starts %v, %+v", list, theirs.last)
+		}
+		if list := ours.started(ours.saw(clusterName(1), staged.HealthFailed), ours.saw(clusterName(2), staged.HealthReady)); !slices.Equal(list, []string{clusterName(3)}) {
+			t.Errorf("staged starts %v", list)
+		}
+	})
 	t.Run("a gap in group indexes loses a group", func(t *testing.T) {
 		const text = `{"type": "All"}`
 		groups := decisionGroups(2, 2)

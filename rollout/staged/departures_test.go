@@ -610,6 +610,11 @@ func TestOCM(t *testing.T) {
 		s.after(5*time.Minute).step(staged.Input{}).want(staged.PhaseProgressing, "c1 timedOut, c2 done, c3 starting stuck")
 		s.see(staged.HealthReady, "c3").want(staged.PhaseProgressing, "c1 timedOut, c2 done, c3 done, d1 starting")
 	})
+	t.Run("a tolerated failure behind the first group does not end the rollout", func(t *testing.T) {
+		s := scene(t, `{"type": "ProgressivePerGroup", "progressivePerGroup": {"maxFailures": 1}}`, []string{"c1"}, []string{"d1", "d2"}, []string{"e1"})
+		s.see(staged.HealthReady, "c1").see(staged.HealthFailed, "d1").want(staged.PhaseProgressing, "c1 done, d1 failed (reported_failed), d2 starting")
+		s.see(staged.HealthReady, "d2").want(staged.PhaseProgressing, "c1 done, d1 failed (reported_failed), d2 done, e1 starting")
+	})
 	t.Run("a gap in group indexes loses nothing", func(t *testing.T) {
 		stages, _, err := staged.FromOCM(staged.OCMStrategy{}, []staged.DecisionGroup{{Index: 0, Clusters: []string{"b"}}, {Index: 7, Clusters: []string{"a"}}})
 		if err != nil || !slices.Equal(stages.Stages[0].Targets, []string{"a", "b"}) {

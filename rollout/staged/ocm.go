@@ -156,6 +156,7 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 //	maxFailures negative, or above the number of clusters, is 0  below 0 is an error; too big stays, and does not bind
 //	failures behind the filled slots are not counted             all are counted
 //	a timed-out cluster lets the next group start too early      a stage ends when all its clusters are settled
+//	a tolerated failure behind the first group ends the rollout  the next group starts
 //	a gap in the indexes of groups loses a group                 groups go in the order given
 //	without a time in the status, a soak or deadline never ends  the run records its own times
 //	maxConcurrency 0, negative or too big means all              absent means all; below 1 is an error; too big has no effect
