@@ -104,12 +104,8 @@ func newOwn(t *testing.T, text string, groups []staged.DecisionGroup) *own {
 
 // started steps and returns what is to be started.
 func (o *own) started(list ...staged.Observation) (names []string) {
-	run, result, err := staged.Step(o.run, staged.Input{Observations: list}, o.now)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.run, o.result = run, result
-	for _, a := range result.Actions {
+	o.step(staged.Input{Observations: list})
+	for _, a := range o.result.Actions {
 		if _, known := o.tokens[a.Target]; !known {
 			o.tokens[a.Target] = a
 			names = append(names, a.Target)
@@ -117,6 +113,14 @@ func (o *own) started(list ...staged.Observation) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+func (o *own) step(in staged.Input) {
+	run, result, err := staged.Step(o.run, in, o.now)
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.run, o.result = run, result
 }
 
 func (o *own) saw(name string, health staged.Health) staged.Observation {

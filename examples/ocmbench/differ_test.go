@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	rolloutv1alpha1 "open-cluster-management.io/sdk-go/pkg/apis/cluster/v1alpha1"
 
 	"github.com/tranche-dev/tranche/rollout/staged"
@@ -257,15 +258,66 @@ func TestDifferences(t *testing.T) {
 				t.Errorf("the library starts %v", list)
 			}
 		}
-		run, result, err := staged.Step(ours.run, staged.Input{Added: []staged.Target{{Name: clusterName(2)}}}, ours.now)
-		if err != nil || len(result.Events) != 1 || result.Events[0].Kind != staged.EventMembershipIgnored {
-			t.Errorf("staged does not ignore it: %v, %v", result.Events, err)
+		ours.step(staged.Input{Added: []staged.Target{{Name: clusterName(2)}}})
+		if events := ours.result.Events; len(events) != 1 || events[0].Kind != staged.EventMembershipIgnored {
+			t.Errorf("staged does not ignore it: %v", events)
 		}
-		ours.run = run
 		ours.started(ours.saw(clusterName(0), staged.HealthReady))
 		ours.started(ours.saw(clusterName(1), staged.HealthReady))
 		if phase := ours.run.Phase(); phase != staged.PhaseSucceeded {
 			t.Errorf("staged is %s", phase)
+		}
+	})
+	t.Run("a cluster that leaves the placement counts no longer", func(t *testing.T) {
+		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": "50%"}}`
+		groups := decisionGroups(4)
+		theirs, ours := newOCM(t, text, groups), newOwn(t, text, groups)
+		theirs.started()
+		ours.started()
+		theirs.set(clusterName(0), rolloutv1alpha1.TimeOut)
+		if list := theirs.started(); len(list) > 0 || !theirs.last.MaxFailureBreach {
+			t.Errorf("the library starts %v", list)
+		}
+		ours.started(ours.saw(clusterName(0), staged.HealthFailed))
+		placed := []staged.DecisionGroup{{Name: "g0", Clusters: groups[0].Clusters[1:]}}
+		var err error
+		if theirs.handler, err = newHandler(placed); err != nil {
+			t.Fatal(err)
+		}
+		if list := theirs.started(); !slices.Equal(list, []string{clusterName(2)}) {
+			t.Errorf("the library starts %v without the failed one", list)
+		}
+		placed[0].Clusters = placed[0].Clusters[:2] // 50% of the two that are left is one
+		if theirs.handler, err = newHandler(placed); err != nil {
+			t.Fatal(err)
+		}
+		if theirs.started(); len(theirs.last.ClustersToRollout) != 1 {
+			t.Errorf("the library rolls out %+v", theirs.last.ClustersToRollout)
+		}
+		ours.step(staged.Input{Removed: []string{clusterName(0), clusterName(3)}})
+		if phase := ours.run.Phase(); phase != staged.PhaseHeld {
+			t.Errorf("staged is %s", phase)
+		}
+		ours.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: clusterName(0)}}})
+		for stage := range ours.run.Stages() {
+			if stage.Name == "rest" && (stage.Limit != 2 || stage.Counts.Starting != 2) {
+				t.Errorf("staged rolls out %+v", stage)
+			}
+		}
+	})
+	t.Run("an edit of the strategy applies at once", func(t *testing.T) {
+		groups := decisionGroups(3)
+		const text = `{"type": "Progressive", "progressive": {"maxConcurrency": 1}}`
+		theirs := newOCM(t, text, groups)
+		theirs.started()
+		theirs.strategy.Progressive.MaxConcurrency = intstr.FromInt32(3)
+		if list := theirs.started(); len(list) != 2 {
+			t.Errorf("the library starts %v", list)
+		}
+		ours := newOwn(t, text, groups)
+		ours.started()
+		if list := ours.started(); len(list) > 0 {
+			t.Errorf("staged starts %v", list)
 		}
 	})
 	t.Run("the next check looks at the list alone", func(t *testing.T) {

@@ -679,6 +679,11 @@ func TestOCM(t *testing.T) {
 			s.see(staged.HealthReady, "b1").see(staged.HealthFailed, "b2").want(staged.PhaseHeld, "c1 failed (reported_failed), b1 done, b2 failed (reported_failed), b3")
 		}
 	})
+	t.Run("a failed cluster that leaves counts until it is skipped, and percentages stay", func(t *testing.T) {
+		s := scene(t, `{"type": "Progressive", "progressive": {"maxConcurrency": "50%"}}`, []string{"c1", "c2", "c3", "c4"})
+		s.see(staged.HealthFailed, "c1").step(staged.Input{Removed: []string{"c1", "c4"}}).want(staged.PhaseHeld, "c1 failed (reported_failed), c2 starting, c3, c4 removed")
+		s.step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1"}}}).want(staged.PhaseProgressing, "c1 skipped, c2 starting, c3 starting, c4 removed")
+	})
 	t.Run("the next instant is that of all targets", func(t *testing.T) {
 		s := scene(t, `{"type": "All", "all": {"progressDeadline": "4m"}}`, three)
 		s.after(time.Minute).see(staged.HealthReady, "c1").left(3 * time.Minute)

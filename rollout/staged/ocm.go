@@ -167,6 +167,8 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 //	a failed cluster counts while it may yet succeed             a failing one counts from its deadline on
 //	progressDeadline 0s times out what is not ready at once      it is an error
 //	a cluster that joins the placement has its turn              it is ignored, or goes last
+//	a cluster that leaves the placement counts no longer         a failed one counts until it is skipped; percentages stay
+//	an edit of the strategy applies at once                      it is for the next run
 //	the next check looks at the clusters being rolled out        at all
 //
 // The stages list their clusters by name, so that none of them matches a cluster that joins the
