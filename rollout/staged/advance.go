@@ -59,7 +59,7 @@ func (e *edit) advance() {
 	r := e.run
 	for r.current < r.count() {
 		if !e.advanceStage(r.current) {
-			if phase := r.stage(r.current).phase; phase == StageWaitingBefore || phase == StageWaitingAfter {
+			if s := r.stage(r.current); s.phase != StageUpdating || s.standsIdle() {
 				r.phase = PhaseWaiting
 			}
 			return
@@ -142,7 +142,7 @@ func (r *Run) stands() bool {
 	case StageWaitingBefore:
 		return s.before.state != ApprovalApproved && !nothingToRemove(p, s)
 	case StageUpdating:
-		full := s.number[Waiting] == 0 || s.inProgress() >= r.plan.limitOf(k, s)
+		full := s.tree.find(isWaiting) < 0 || s.inProgress() >= r.plan.limitOf(k, s)
 		return s.unsettled() > 0 && full && s.tree.find(isCurrent) < 0
 	}
 	return !r.closes(k)
@@ -158,8 +158,9 @@ func (r *Run) blocked(k int) bool {
 	return (p.waits || p.after) && r.stage(k).regressed > 0
 }
 
-// start finishes the members that need no start, and fills free slots, retried members first. It is
-// a sliding window.
+// start finishes the members that need no start, be they suspended or not, and fills free slots,
+// retried members first. It is a sliding window. Suspended members are not among those that are
+// looked at, however many there are.
 func (e *edit) start(k int) *stage {
 	s := e.run.stage(k)
 	for {
@@ -172,10 +173,13 @@ func (e *edit) start(k int) *stage {
 		s = e.run.stage(k)
 	}
 	limit := e.plan.limitOf(k, s)
-	for s.number[Waiting] > 0 && s.inProgress() < limit {
+	for s.inProgress() < limit {
 		i := s.tree.find(isRetried)
 		if i < 0 {
 			i = s.tree.find(isWaiting)
+		}
+		if i < 0 {
+			break
 		}
 		rec, _ := s.tree.at(i)
 		r := *rec

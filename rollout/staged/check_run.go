@@ -29,7 +29,7 @@ func (d *decoder) checkUnbegun() {
 		d.wrong("phase", "must be Initialized before the first step")
 	}
 	for k := 0; k < r.count() && len(d.faults) < mostFaults; k++ {
-		if s := r.stage(k); int(s.number[Waiting]) != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 {
+		if s := r.stage(k); int(s.number[Waiting]) != s.tree.size || s.phase != StagePending || s.tree.find(isCurrent) >= 0 || s.tree.find(isRetried) >= 0 || s.suspended > 0 {
 			d.wrong("time", "is missing, but stage %d has begun", k)
 		}
 	}
@@ -62,15 +62,15 @@ func (d *decoder) checkPhase() {
 		return
 	}
 	stage, ok := r.stage(r.current).phase, false
-	over, rejected := r.overBudget(), r.rejected()
+	over, rejected, idle := r.overBudget(), r.rejected(), r.stage(r.current).standsIdle()
 	faulty := over || rejected
 	switch r.phase {
 	case PhaseInitialized:
 		ok = r.desired == StateInitialize && r.current == 0 && stage == StagePending
 	case PhaseProgressing:
-		ok = r.desired == StateRun && !faulty && stage == StageUpdating
+		ok = r.desired == StateRun && !faulty && stage == StageUpdating && !idle
 	case PhaseWaiting:
-		ok = r.desired == StateRun && !faulty && (stage == StageWaitingBefore || stage == StageWaitingAfter)
+		ok = r.desired == StateRun && !faulty && (stage == StageWaitingBefore || stage == StageWaitingAfter || idle)
 	case PhaseHeld:
 		if r.plan.options.fails(over, rejected) {
 			d.wrong("phase", "must not be %q: the options fail such a run", r.phase)

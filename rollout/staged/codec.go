@@ -47,6 +47,7 @@ type document struct {
 //	attempts  pairs of a position and an attempt above 1
 //	causes    positions of failed and regressed members, by cause
 //	decisions who skipped or retried members, by decision, in the order of the first position of each
+//	suspended who suspended members, in the same way
 type storedStage struct {
 	Phase       StagePhase    `json:"phase"`
 	Before      ApprovalState `json:"before,omitempty"`
@@ -77,6 +78,7 @@ type storedStage struct {
 	Attempts  column           `json:"attempts,omitempty"`
 	Causes    map[Reason][]int `json:"causes,omitempty"`
 	Decisions []storedDecision `json:"decisions,omitempty"`
+	Suspended []storedDecision `json:"suspended,omitempty"`
 }
 
 // storedDecision is a decision about several members: a command for each, given by one person at
@@ -202,7 +204,8 @@ func (c *memberColumns) write(s *stage, stored *storedStage) {
 	var (
 		states   letters
 		previous = base
-		decided  = map[Decision]int{} // place in stored.Decisions
+		decided  = decisionColumn{place: map[Decision]int{}}
+		held     = decisionColumn{place: map[Decision]int{}}
 	)
 	stored.Causes = map[Reason][]int{}
 	s.tree.all(func(i int, r *record, name string) bool {
@@ -223,19 +226,35 @@ func (c *memberColumns) write(s *stage, stored *storedStage) {
 		if r.cause != noCause {
 			stored.Causes[r.cause.reason()] = append(stored.Causes[r.cause.reason()], i)
 		}
-		if d := s.decision(i); d != nil {
-			n, known := decided[*d]
-			if !known {
-				n = len(stored.Decisions)
-				decided[*d] = n
-				stored.Decisions = append(stored.Decisions, storedDecision{Is: *d})
-			}
-			stored.Decisions[n].Members = append(stored.Decisions[n].Members, i)
+		decided.add(i, s.decision(i))
+		if r.marks.has(suspended) {
+			held.add(i, s.suspendedBy(i))
 		}
 		return true
 	})
+	stored.Decisions, stored.Suspended = decided.list, held.list
 	states.flush()
 	stored.States = string(states.text)
+}
+
+// decisionColumn collects decisions about members, each once.
+type decisionColumn struct {
+	list  []storedDecision
+	place map[Decision]int // in the list
+}
+
+// add files a member under what was said of it, if anything was.
+func (c *decisionColumn) add(i int, d *Decision) {
+	if d == nil {
+		return
+	}
+	n, known := c.place[*d]
+	if !known {
+		n = len(c.list)
+		c.place[*d] = n
+		c.list = append(c.list, storedDecision{Is: *d})
+	}
+	c.list[n].Members = append(c.list[n].Members, i)
 }
 
 func comma(list []byte) []byte {

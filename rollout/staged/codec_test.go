@@ -507,6 +507,8 @@ func TestSize(t *testing.T) {
 func FuzzRunJSON(f *testing.F) {
 	f.Add(encode(f, midRun(f)))
 	f.Add(encode(f, compileBench(f, 20, concurrency.Count(3))))
+	suspended, _ := step(f, midRun(f), suspend("b3", "d1", "b4"), benchStart.Add(6*time.Minute))
+	f.Add(encode(f, suspended))
 	f.Add([]byte(`{"format":2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var run staged.Run

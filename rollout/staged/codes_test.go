@@ -119,15 +119,15 @@ func TestLastAttempt(t *testing.T) {
 func TestTextsStay(t *testing.T) {
 	testkit.TextsStay(t, ".", map[string]string{
 		"Code":          "after.count after.type after.typeUnique after.waitTime after.waitTimeForbidden after.waitTimeMissing before.count before.type before.waitTime duplicate format input ocm.group ocm.type option placement.conflictingStrategies placement.external run.immutable run.maxFailures run.name run.placementName run.resourceSnapshotIndex run.stagedRolloutStrategyName run.state run.transition run.version stage.duration stage.maxConcurrency stage.maxFailures stage.name stage.nameUnique stage.selector stage.sortKey stages.count syntax targets.count targets.duplicate targets.name targets.none targets.overlap targets.unmatched type unknown_field",
-		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested not_waiting other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded too_late unhealthy unknown_stage unknown_target unmatched wait",
+		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested not_waiting other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded suspended too_late unhealthy unknown_stage unknown_target unmatched wait",
 		"Phase":         "Cancelled Cancelling Failed Failing Held Initialized PartiallySucceeded Progressing Stopped Stopping Succeeded Waiting",
 		"StagePhase":    "Failed Pending Skipped Succeeded Updating WaitingAfter WaitingBefore",
 		"ApprovalState": "approved none rejected requested",
 		"Side":          "after before",
 		"ActionKind":    "remove requestApproval start",
-		"EventKind":     "approval command_ignored joined membership_ignored observation_ignored recovered regressed run stage stuck target wait",
+		"EventKind":     "approval command_ignored joined membership_ignored observation_ignored recovered regressed resumed run stage stuck suspended target wait",
 		"ConditionKind": "approval observation operator slot",
-		"CommandKind":   "approve cancel endWait reject retry skip",
+		"CommandKind":   "approve cancel endWait reject resume retry skip suspend",
 		"Health":        "failed failing progressing ready",
 		"Choice":        "always append block clean count down duringWait fail first freeze hold ignore last never note reject skip up",
 		"State":         "Initialize Run Stop",
@@ -145,7 +145,7 @@ func TestJSONStays(t *testing.T) {
 	at := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
 	const inTime = `"2026-03-10T08:00:00Z"`
 	target := staged.Target{Name: "c", Labels: map[string]string{"l": "v"}}
-	counts := staged.Counts{Members: 1, Waiting: 2, Starting: 3, Updating: 4, Soaking: 5, Done: 6, Failed: 7, TimedOut: 8, Skipped: 9, Removed: 10, Regressed: 11, Stuck: 12}
+	counts := staged.Counts{Members: 1, Waiting: 2, Starting: 3, Updating: 4, Soaking: 5, Done: 6, Failed: 7, TimedOut: 8, Skipped: 9, Removed: 10, Regressed: 11, Stuck: 12, Suspended: 13}
 	for want, value := range map[string]any{
 		`{"targets":[{"name":"c","labels":{"l":"v"}}],"leaving":["d"],"version":"v2","placementStrategy":"External"}`: staged.Fleet{Targets: []staged.Target{target}, Leaving: []string{"d"}, Version: "v2", PlacementStrategy: "External"},
 		`{"state":"Run","commands":[{"kind":"retry","run":"r","stage":1,"side":"before","target":"c","attempt":2}],"added":[{"name":"c","labels":{"l":"v"}}],"leaving":["d"],"removed":["e"],` +
@@ -156,12 +156,12 @@ func TestJSONStays(t *testing.T) {
 			`"events":[{"kind":"target","stage":1,"target":"c","side":"after","to":"done","reason":"gone"}],"next":` + inTime + `,"changed":true}`: staged.Result{
 			Actions: []staged.Action{{Kind: staged.Start, Stage: 1, Token: token, Target: "c", Version: "v2", Run: "r", Side: staged.After, Name: "n"}},
 			Events:  []staged.Event{{Kind: staged.EventTarget, Stage: 1, Target: "c", Side: staged.After, To: "done", Reason: staged.ReasonGone}}, Next: at, Changed: true},
-		`{"index":1,"name":"s","phase":"Updating","cleanup":true,"counts":{"members":1,"waiting":2,"starting":3,"updating":4,"soaking":5,"done":6,"failed":7,"timedOut":8,"skipped":9,"removed":10,"regressed":11,"stuck":12},` +
+		`{"index":1,"name":"s","phase":"Updating","cleanup":true,"counts":{"members":1,"waiting":2,"starting":3,"updating":4,"soaking":5,"done":6,"failed":7,"timedOut":8,"skipped":9,"removed":10,"regressed":11,"stuck":12,"suspended":13},` +
 			`"limit":2,"budget":3,"before":{"required":true,"state":"approved","requested":` + inTime + `,"decided":` + inTime + `,"decision":{"by":"ann","at":` + inTime + `}},"after":{"state":"none"},"start":` + inTime + `,"end":` + inTime + `,"wait":1,"waitFrom":` + inTime + `,"waitUntil":` + inTime + `,"waited":true}`: staged.StageStatus{
 			Index: 1, Name: "s", Phase: staged.StageUpdating, Cleanup: true, Counts: counts, Limit: 2, Budget: 3, After: staged.Gate{State: staged.ApprovalNone},
 			Before: staged.Gate{Required: true, State: staged.ApprovalApproved, Requested: at, Decided: at, Decision: &staged.Decision{By: "ann", At: at}}, Start: at, End: at, Wait: 1, WaitFrom: at, WaitUntil: at, Waited: true},
-		`{"name":"c","stage":1,"position":2,"state":"timedOut","attempt":3,"current":true,"regressed":true,"stuck":true,"reason":"gone","start":` + inTime + `,"end":` + inTime + `}`: staged.TargetStatus{
-			Name: "c", Stage: 1, Position: 2, State: staged.TimedOut, Attempt: 3, Current: true, Regressed: true, Stuck: true, Reason: staged.ReasonGone, Start: at, End: at},
+		`{"name":"c","stage":1,"position":2,"state":"timedOut","attempt":3,"current":true,"regressed":true,"stuck":true,"reason":"gone","start":` + inTime + `,"end":` + inTime + `,"suspendedBy":{"at":` + inTime + `}}`: staged.TargetStatus{
+			Name: "c", Stage: 1, Position: 2, State: staged.TimedOut, Attempt: 3, Current: true, Regressed: true, Stuck: true, Reason: staged.ReasonGone, Start: at, End: at, SuspendedBy: &staged.Decision{At: at}},
 		`{"name":"g","index":1,"clusters":["c"]}`: staged.DecisionGroup{Name: "g", Index: 1, Clusters: []string{"c"}},
 	} {
 		if data, err := json.Marshal(value); err != nil || string(data) != want {

@@ -19,9 +19,9 @@ type Command struct {
 	// of the stage. The end of a wait has a Stage alone. No other command may have them.
 	Stage int  `json:"stage,omitempty"`
 	Side  Side `json:"side,omitempty"`
-	// Target is the target to skip or retry; no other command may name one, because the others
-	// concern more. Attempt, for a retry, is the attempt that failed; no other command may have it,
-	// because no other depends on it.
+	// Target is the target to skip, retry, suspend or resume; no other command may name one,
+	// because the others concern more. Attempt, for a retry, is the attempt that failed; no other
+	// command may have it, because no other depends on it.
 	Target  string `json:"target,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
 	// By, At and Reason say who gave the command, when and why. None of them is interpreted, and
@@ -71,6 +71,20 @@ const (
 	// already: the host must make sure that this has an effect, and must not attach the new token to
 	// what it still sees of the failed attempt, or the new attempt fails at once.
 	CommandRetry CommandKind = "retry"
+	// CommandSuspend keeps a waiting target from being started until it is resumed, for example
+	// because its cluster is stopped, its own window is closed, or somebody works on it. The targets
+	// behind it go first. It takes no slot, and no deadline counts. It is not a failure either, but
+	// its stage is not closed before it is settled. It is settled like any other that waits: also by
+	// a skip, if it leaves, or without a start if it is seen ready at the version. It can be
+	// suspended before its stage begins, in every phase of the run, and in the cleanup. A target that
+	// starts leaving while it is suspended is suspended in the cleanup too. A target in progress is
+	// refused with an event, as no command calls back what the host may be doing: skip it to free its
+	// slot. So is a settled one. To have a failed one wait after its retry, suspend it in the same
+	// step, after the retry.
+	CommandSuspend CommandKind = "suspend"
+	// CommandResume takes a suspension back: the target starts at its place in the order, before
+	// those behind it that have not started, as soon as a slot is free.
+	CommandResume CommandKind = "resume"
 	// CommandCancel ends the run once the targets in progress are settled, stuck or ready, also a run
 	// that is failing.
 	CommandCancel CommandKind = "cancel"
@@ -107,17 +121,17 @@ func (c *Command) check(list *faults, i int) {
 	case CommandEndWait:
 		refuseSide("a wait is always after its stage")
 		refuseTarget("a wait is for all targets behind it")
-	case CommandSkip, CommandRetry:
+	case CommandSkip, CommandRetry, CommandSuspend, CommandResume:
 		refuseStage("the command is for its target alone, in whatever stage that is")
 	case CommandCancel:
 		const why = "cancel ends the whole run; skip leaves one target out, and reject refuses an approval"
 		refuseStage(why)
 		refuseTarget(why)
 	default:
-		list.add(CodeInput, at("commands", i)+".kind", strconv.Quote(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandEndWait, CommandSkip, CommandRetry, CommandCancel))
+		list.add(CodeInput, at("commands", i)+".kind", strconv.Quote(string(c.Kind)), "must be "+strictjson.Choice(CommandApprove, CommandReject, CommandEndWait, CommandSkip, CommandRetry, CommandSuspend, CommandResume, CommandCancel))
 	}
 	switch c.Kind {
-	case CommandApprove, CommandReject, CommandEndWait, CommandSkip, CommandCancel:
+	case CommandApprove, CommandReject, CommandEndWait, CommandSkip, CommandSuspend, CommandResume, CommandCancel:
 		if c.Attempt != 0 {
 			refuse(".attempt", strconv.Itoa(c.Attempt), "only a retry is for one attempt")
 		}
@@ -158,6 +172,10 @@ func (e *edit) command(c *Command) {
 		why = e.skip(c)
 	case c.Kind == CommandRetry:
 		why = e.retry(c)
+	case c.Kind == CommandSuspend:
+		why = e.suspend(c)
+	case c.Kind == CommandResume:
+		why = e.resume(c)
 	case c.Kind == CommandCancel:
 		if why = ReasonAlready; !e.cancelled {
 			e.cancelled, why = true, ""
@@ -270,5 +288,55 @@ func (e *edit) retry(c *Command) Reason {
 	}
 	e.put(k, i, record{attempt: rec.attempt + 1, state: Waiting})
 	e.explain(k, i)
+	return ""
+}
+
+// suspend keeps a waiting target from being started, or returns why it cannot. What the first of
+// several such commands said stays.
+func (e *edit) suspend(c *Command) Reason {
+	at, ok := e.run.find(c.Target)
+	if !ok {
+		return ReasonUnknownTarget
+	}
+	k, i := int(at.stage), int(at.member)
+	switch rec, _ := e.run.stage(k).tree.at(i); {
+	case rec.state != Waiting:
+		return ReasonNotWaiting
+	case rec.marks.has(suspended):
+		return ReasonAlready
+	}
+	by := e.decision
+	if by == nil {
+		by = &Decision{At: timeOf(e.now)}
+	}
+	e.suspendAt(k, i, by)
+	return ""
+}
+
+// suspendAt suspends a waiting member that is not.
+func (e *edit) suspendAt(k, i int, by *Decision) {
+	s := e.stage(k)
+	s.holds = s.holds.put(i, uint64(i), by)
+	rec, name := s.tree.at(i)
+	r := *rec
+	r.marks |= suspended
+	e.put(k, i, r)
+	e.event(Event{Kind: EventSuspended, Stage: k, Target: name})
+}
+
+func (e *edit) resume(c *Command) Reason {
+	at, ok := e.run.find(c.Target)
+	if !ok {
+		return ReasonUnknownTarget
+	}
+	k, i := int(at.stage), int(at.member)
+	rec, name := e.run.stage(k).tree.at(i)
+	if !rec.marks.has(suspended) {
+		return ReasonAlready
+	}
+	r := *rec
+	r.marks &^= suspended
+	e.put(k, i, r)
+	e.event(Event{Kind: EventResumed, Stage: k, Target: name})
 	return ""
 }

@@ -23,7 +23,7 @@ func Conflicts(a, b *Run) ([]string, error) {
 	var both []string
 	for k := range a.count() {
 		tree := &a.stage(k).tree
-		for _, c := range []class{isWaiting, isActive} {
+		for _, c := range []class{isWaiting, isSuspended, isActive} {
 			tree.each(c, func(_ int, _ *record, name string) bool {
 				if at, ok := b.find(name); ok && !b.stage(int(at.stage)).memberSettled(int(at.member)) {
 					both = append(both, name)

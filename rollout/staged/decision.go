@@ -64,6 +64,15 @@ func (e *edit) explain(k, i int) {
 	}
 }
 
+// suspendedBy returns what the command said that suspended a member, or nil if the member is not
+// suspended.
+func (s *stage) suspendedBy(i int) *Decision {
+	if rec, _ := s.tree.at(i); !rec.marks.has(suspended) {
+		return nil
+	}
+	return s.holds.find(i, uint64(i)).value
+}
+
 // decision returns what was said of a member last, or nil.
 func (s *stage) decision(i int) *Decision {
 	if node := s.decisions.find(i, uint64(i)); node != nil {

@@ -254,8 +254,20 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 		return nil
 	}
 	d.sparse(k, attempts, from.Causes, records)
+	s.decisions = d.decisions(inStage(k, "decisions"), from.Decisions, records, func(r *record) string {
+		if r.state != Skipped && r.attempt == 1 {
+			return "must have been skipped or retried"
+		}
+		return ""
+	})
+	s.holds = d.decisions(inStage(k, "suspended"), from.Suspended, records, func(r *record) string {
+		if r.state != Waiting {
+			return "must be waiting"
+		}
+		r.marks |= suspended
+		return ""
+	})
 	s.tree = newTree(names, records, &d.run.plan.stages[k].timing)
-	s.decisions = d.decisions(k, from.Decisions, records)
 	for i := range records {
 		s.count(&records[i], 1)
 	}
@@ -276,11 +288,12 @@ func (d *decoder) decision(path string, is *Decision) *Decision {
 	return &Decision{By: is.By, At: timeOf(d.instant(path+".at", is.At)), Reason: is.Reason}
 }
 
-// decisions reads the decisions about the members of a stage.
-func (d *decoder) decisions(k int, list []storedDecision, records []record) (decisions *trie[int, *Decision]) {
+// decisions reads decisions about the members of a stage. take says what is wrong with a member that
+// has one.
+func (d *decoder) decisions(path string, list []storedDecision, records []record, take func(*record) string) (decisions *trie[int, *Decision]) {
 	first := -1
 	for n := range list {
-		path := inStage(k, fmt.Sprintf("decisions[%d]", n))
+		path := at(path, n)
 		is := d.decision(path+".is", &list[n].Is)
 		if is == nil {
 			return nil
@@ -291,8 +304,8 @@ func (d *decoder) decisions(k int, list []storedDecision, records []record) (dec
 				d.wrong(path+".members", "must be ascending positions, each once in all decisions, the first after that of the decision before")
 				return nil
 			}
-			if r := &records[i]; r.state != Skipped && r.attempt == 1 {
-				d.wrong(path+".members", "must have been skipped or retried: position %d", i)
+			if wrong := take(&records[i]); wrong != "" {
+				d.wrong(path+".members", "%s: position %d", wrong, i)
 				return nil
 			}
 			decisions = decisions.put(i, uint64(i), is)

@@ -479,6 +479,11 @@ func TestComingFromKubeFleet(t *testing.T) {
 			t.Error(s.run)
 		}
 	})
+	t.Run("K36 a target that cannot be updated for now is suspended, and the others go on", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{all("st", 1)}}, staged.Options{}, []string{"c1", "c2", "c3"}).step(suspend("c2"))
+		s.see(staged.HealthReady, "c1").see(staged.HealthReady, "c3").want(staged.PhaseWaiting, "c1 done, c2 suspended"+byAnn+", c3 done").left(0)
+		s.step(resume("c2")).want(staged.PhaseProgressing, "c1 done, c2 starting, c3 done")
+	})
 	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
 		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
 		if err != nil {

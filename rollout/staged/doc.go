@@ -53,9 +53,11 @@
 // To let a stage begin only in working hours, after a test or once another run is over, put an
 // approval before it that the host gives then. To let targets start only while a window is open,
 // stop the run when the window closes, and resume it when the window opens: until then it does not
-// end either, even if no target is left to start. The examples of [Step] do both with a calendar of
-// package clock. An approval has no deadline: a host that wants one rejects what nobody has
-// answered for too long since Gate.Requested. Next names none of these instants.
+// end either, even if no target is left to start. To keep single targets back, such as those whose
+// own window is closed, suspend them, and resume each in its time. The examples of [Step] do all
+// three with a calendar of package clock. An approval has no deadline: a host that wants one
+// rejects what nobody has answered for too long since Gate.Requested. Next names none of these
+// instants.
 //
 // # One step
 //
@@ -74,9 +76,10 @@
 //
 // A [Command] may say who gave it, when and why. The run keeps this for the answer to each
 // approval, for the end of each wait by a command, for the skip or the last retry of each target,
-// and for the cancel. [StageStatus], [TargetStatus] and the verdicts show it as a [Decision], as do
-// the printed run, of the targets that it names, and the events of a command, even of an ignored
-// one. Who set the state of the run is not kept: that is no command.
+// for its suspension as long as that lasts, and for the cancel. [StageStatus], [TargetStatus] and
+// the verdicts show it as a [Decision], as do the printed run, of the targets that it names, and
+// the events of a command, even of an ignored one. Who set the state of the run is not kept: that
+// is no command.
 //
 // # What a run keeps
 //
@@ -97,8 +100,8 @@
 //	I8   each attempt has one token; repeated, dropped and lost actions and steps lead to the same
 //	     end
 //	I9   a started member is settled in the end, or listed as in progress; counters equal a recount
-//	I10  if targets become ready, approvals are given and the state is Run, the run ends; Skip,
-//	     Approve or Cancel lead out of Held
+//	I10  if targets become ready and are not suspended, approvals are given and the state is Run,
+//	     the run ends; Skip, Approve or Cancel lead out of Held
 //	I11  a JSON round trip gives an equal run; decoding a damaged run is an error
 //
 // # Coming from KubeFleet
@@ -141,6 +144,7 @@
 //	K33  times of a stage without targets              a start and an end               an end
 //	K34  an empty sortingLabelKey                      fails the run                    as if left out
 //	K35  a wait that need not be waited for            the whole wait                   CommandEndWait
+//	K36  a target that cannot be updated for now       a slot, stuck                    CommandSuspend
 //
 // Where KubeFleet's documentation and its code differ, this package follows the documentation: see
 // K14 and K17.
@@ -225,7 +229,11 @@
 //     takes back a request that is no longer needed.
 //   - A target that cannot be updated for now, such as a stopped cluster, has its turn like any
 //     other. It then holds a slot, and its deadline counts from the step that starts it, whenever
-//     the host carries out the start. To let the others go first, leave it out of the fleet and,
+//     the host carries out the start. To let the others go first, suspend it with [CommandSuspend]
+//     before its turn, and resume it with [CommandResume] once it can be updated. Its stage is not
+//     closed without it: when nothing else is left of the stage, the run is Waiting, and no Next
+//     names an end of that, because only the host knows it.
+//   - To let the next stages begin without such a target, leave it out of the fleet instead and,
 //     with Options.Added at Append, list it in Input.Added once it can be updated. If that is too
 //     late for its stage, it joins the next one that matches it: so a last stage that selects every
 //     target, with Options.Overlap at First, is for those who are late. Otherwise, and if it was

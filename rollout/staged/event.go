@@ -33,6 +33,8 @@ const (
 	EventStuck              EventKind = "stuck"               // a target has been starting or updating for stuckAfter
 	EventRegressed          EventKind = "regressed"           // a done target is unhealthy or at another version
 	EventRecovered          EventKind = "recovered"           // a regressed target is ready again
+	EventSuspended          EventKind = "suspended"           // a waiting target is not to be started for now
+	EventResumed            EventKind = "resumed"             // a suspended target waits for its turn again
 	EventJoined             EventKind = "joined"              // a target became a member
 	EventCommandIgnored     EventKind = "command_ignored"     // a command did not apply
 	EventObservationIgnored EventKind = "observation_ignored" // an observation is stale, or of an unknown target
@@ -49,7 +51,7 @@ const (
 	ReasonUnknownStage  Reason = "unknown_stage"  // the run has no such stage
 	ReasonUnknownTarget Reason = "unknown_target" // the run has no such target
 	ReasonNotRequested  Reason = "not_requested"  // the approval is not requested yet
-	ReasonNotWaiting    Reason = "not_waiting"    // the stage has no wait, or is not in WaitingAfter yet
+	ReasonNotWaiting    Reason = "not_waiting"    // the stage has no wait, or is not in WaitingAfter yet; or the target to suspend is not waiting
 	ReasonNotFailed     Reason = "not_failed"     // only failed and timed-out targets are retried
 	ReasonOtherAttempt  Reason = "other_attempt"  // the attempt is not the current one
 	ReasonNoAttempt     Reason = "no_attempt"     // the attempt has the highest number there is

@@ -55,7 +55,7 @@ func TestSmallWorld(t *testing.T) {
 				if len(w.queue) > 0 {
 					t.Errorf("not all states were visited: %d are left", len(w.queue))
 				}
-				want := []string{"Initialized", "Progressing", "Waiting", "Stopping", "Stopped", "Succeeded", "PartiallySucceeded", "regressed", "stuck", "timedOut"}
+				want := []string{"Initialized", "Progressing", "Waiting", "Stopping", "Stopped", "Succeeded", "PartiallySucceeded", "regressed", "stuck", "timedOut", "suspended"}
 				if name == "hold" {
 					want = append(want, "Held")
 				} else {
@@ -121,7 +121,7 @@ func key(run *staged.Run) string {
 			fmt.Fprint(&b, "settled", min(now.Sub(last), 3*time.Minute))
 		}
 		for target := range run.Targets(s.Index) {
-			fmt.Fprint(&b, " ", target.State, target.Attempt, target.Current, target.Regressed, target.Stuck, target.Reason)
+			fmt.Fprint(&b, " ", target.State, target.Attempt, target.Current, target.Regressed, target.Stuck, target.Reason, target.SuspendedBy != nil)
 			if target.State == staged.Starting || target.State == staged.Updating {
 				fmt.Fprint(&b, min(now.Sub(target.Start), 3*time.Minute))
 			}
@@ -160,6 +160,11 @@ func (w *smallWorld) inputs(run *staged.Run) []staged.Input {
 		}
 		for target := range run.Targets(s.Index) {
 			list = append(list, staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: target.Name}}})
+			if target.Name != "c1" { // one with another behind it, and one that is alone
+				for _, kind := range []staged.CommandKind{staged.CommandSuspend, staged.CommandResume} {
+					list = append(list, staged.Input{Commands: []staged.Command{{Kind: kind, Target: target.Name}}})
+				}
+			}
 			if target.Attempt == 1 { // one more attempt shows what attempts do
 				list = append(list, staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: target.Name, Attempt: 1}}})
 			}
@@ -265,6 +270,9 @@ func (w *smallWorld) check(run *staged.Run, result staged.Result) {
 			if target.Regressed {
 				w.seen["regressed"]++
 			}
+			if target.SuspendedBy != nil {
+				w.seen["suspended"]++
+			}
 			w.seen[target.State.String()]++
 			if v, ok := run.Explain(target.Name); ok == target.State.Settled() {
 				t.Fatalf("%s is %s: %v", target.Name, target.State, v)
@@ -313,6 +321,9 @@ func (w *smallWorld) finish(run *staged.Run, result staged.Result) {
 			for target := range run.Targets(s.Index) {
 				if run.Phase() == staged.PhaseHeld && (target.State == staged.Failed || target.State == staged.TimedOut) {
 					in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
+				}
+				if target.SuspendedBy != nil {
+					in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandResume, Target: target.Name})
 				}
 				in.Observations = append(in.Observations, staged.Observation{Target: target.Name, Version: "v2", Health: staged.HealthReady})
 			}

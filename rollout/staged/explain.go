@@ -23,7 +23,11 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 		v.On = append(v.On, Condition{Kind: OnObservation, Stage: k, Target: name})
 		return v, true
 	}
-	if !r.halted(&v) {
+	switch {
+	case r.halted(&v):
+	case rec.marks.has(suspended):
+		v.suspension(k, 1, r.stage(k).suspendedBy(i), name)
+	default:
 		if r.waits(&v); k != r.current {
 			v.Data.Behind, v.Reason = v.Reason, ReasonStage
 		}
@@ -161,6 +165,16 @@ func (v *Verdict) names(s *stage, c class) (full bool) {
 	return len(v.Data.Names) == shownNames
 }
 
+// suspension fills in who is suspended, and what ends that. Of one target it says who did that; by
+// is that of the first.
+func (v *Verdict) suspension(k, total int, by *Decision, names ...string) {
+	v.Reason, v.Data.Names, v.Data.Total = ReasonSuspended, names, total
+	if total == 1 {
+		v.Data.Decision = by.copied()
+	}
+	v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "resume or skip"})
+}
+
 // waits fills in what the current stage waits for: the first reason, and all events.
 func (r *Run) waits(v *Verdict) {
 	k := r.current
@@ -179,6 +193,11 @@ func (r *Run) waits(v *Verdict) {
 	case StageWaitingBefore:
 		approval(Before)
 	case StageUpdating:
+		if s.standsIdle() {
+			v.names(s, isSuspended)
+			v.suspension(k, int(s.suspended), s.suspendedBy(s.tree.find(isSuspended)), v.Data.Names...)
+			return
+		}
 		reason(ReasonSlot)
 		v.names(s, isActive)
 		v.Data.Allowed, v.Data.Total = r.plan.limitOf(k, s), s.inProgress()

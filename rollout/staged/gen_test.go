@@ -125,7 +125,7 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 	}
 	for range rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "commands") {
 		c := staged.Command{Kind: pick(t, "command", staged.CommandApprove, staged.CommandApprove, staged.CommandApprove, staged.CommandReject, staged.CommandSkip,
-			staged.CommandRetry, staged.CommandRetry, staged.CommandCancel, staged.CommandEndWait)}
+			staged.CommandRetry, staged.CommandRetry, staged.CommandCancel, staged.CommandEndWait, staged.CommandSuspend, staged.CommandSuspend, staged.CommandResume)}
 		switch c.Kind {
 		case staged.CommandApprove, staged.CommandReject, staged.CommandEndWait:
 			c.Run, c.Stage = "run", run.Current()
@@ -147,7 +147,14 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 			c.Attempt = 1
 			for s := range run.Stages() {
 				for target := range run.Targets(s.Index) {
-					if (target.State == staged.Failed || target.State == staged.TimedOut) && rapid.Bool().Draw(t, "this one") {
+					apt := target.State == staged.Failed || target.State == staged.TimedOut
+					switch c.Kind {
+					case staged.CommandSuspend:
+						apt = target.State == staged.Waiting
+					case staged.CommandResume:
+						apt = target.SuspendedBy != nil
+					}
+					if apt && rapid.Bool().Draw(t, "this one") {
 						c.Target, c.Attempt = target.Name, target.Attempt
 					}
 				}
@@ -155,7 +162,7 @@ func genInput(t *rapid.T, run *staged.Run, actions []staged.Action) staged.Input
 			if rapid.IntRange(0, 5).Draw(t, "odd") == 0 {
 				c.Attempt++
 			}
-			if c.Kind == staged.CommandSkip {
+			if c.Kind != staged.CommandRetry {
 				c.Attempt = 0
 			}
 		}

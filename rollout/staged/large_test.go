@@ -68,6 +68,20 @@ func TestLargeReference(t *testing.T) {
 				if n%10 == 9 {
 					in.Leaving = append(in.Leaving, fmt.Sprintf("c%05d", random.IntN(known)))
 				}
+				for range c.members / 50 {
+					kind := staged.CommandSuspend
+					if n >= 15 {
+						kind = staged.CommandResume
+					}
+					in.Commands = append(in.Commands, staged.Command{Kind: kind, Target: fmt.Sprintf("c%05d", random.IntN(known)), Reason: []string{"", "closed", "in repair"}[random.IntN(3)]})
+				}
+				for s := range run.Stages() {
+					for target := range run.Targets(s.Index) {
+						if n == 25 && target.SuspendedBy != nil {
+							in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandResume, Target: target.Name})
+						}
+					}
+				}
 				before, was := run, encode(t, run)
 				var result staged.Result
 				if run, result, err = staged.Step(before, in, now); err != nil {

@@ -56,8 +56,11 @@ func (e *edit) leave(name string) {
 	if known && int(at.stage) == cleanup {
 		return
 	}
+	var held *Decision
 	if known {
-		e.vanish(int(at.stage), int(at.member))
+		k, i := int(at.stage), int(at.member)
+		held = e.run.stage(k).suspendedBy(i)
+		e.vanish(k, i)
 	}
 	switch {
 	case e.plan.options.LateLeaving != Clean:
@@ -66,6 +69,9 @@ func (e *edit) leave(name string) {
 		e.event(Event{Kind: EventMembershipIgnored, Stage: cleanup, Target: name, Reason: ReasonTooLate})
 	default:
 		e.add(cleanup, name)
+		if held != nil { // what is not to be touched for now is not to be removed either
+			e.suspendAt(cleanup, e.run.stage(cleanup).tree.size-1, held)
+		}
 	}
 }
 

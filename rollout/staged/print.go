@@ -9,13 +9,14 @@ import (
 )
 
 // shownTargets is how many targets of a stage are printed, the first of them. Of the others as many
-// are that are in progress, failed or regressed as a verdict names.
+// are that are in progress, failed, regressed or suspended as a verdict names.
 const shownTargets = 12
 
 // String describes the run for people: its phase, its budget if it has one, what it waits for, and
 // each stage with its limits, its gates and its targets. Of many targets it shows the first twelve
-// and, of the others, the first ten that are in progress, that failed and that regressed. For a run
-// that has not begun this is the preview. The text does not end with a newline.
+// and, of the others, the first ten that are in progress, that failed, that regressed and that are
+// suspended. For a run that has not begun this is the preview. The text does not end with a
+// newline.
 func (r Run) String() string {
 	if r.plan == nil {
 		return "no run"
@@ -69,12 +70,13 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 		names = []string{"none"}
 	}
 	fmt.Fprintf(b, "    targets: %s\n", strings.Join(names, ", "))
-	if s.Counts.Members > shownTargets && s.Counts.Waiting < s.Counts.Members {
+	if s.Counts.Members > shownTargets && (s.Counts.Waiting < s.Counts.Members || s.Counts.Suspended > 0) {
 		fmt.Fprintf(b, "    counts: %s\n", s.Counts)
 		c := &s.Counts
 		r.printOthers(b, s.Index, "in progress", isActive, c.Starting+c.Updating+c.Soaking)
 		r.printOthers(b, s.Index, "failed", isFailed, c.Failed+c.TimedOut)
 		r.printOthers(b, s.Index, "regressed", isRegressed, c.Regressed)
+		r.printOthers(b, s.Index, "suspended", isSuspended, c.Suspended)
 	}
 	if s.Wait > 0 {
 		fmt.Fprintf(b, "    after: wait %s", For(s.Wait))
@@ -154,8 +156,9 @@ func (r Result) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// String returns the name, and the state unless the target just waits. Who skipped or retried the
-// target follows, and at the end the reason why it failed or regressed.
+// String returns the name, and the state unless the target just waits, or that it is suspended and
+// by whom. Who skipped or retried the target follows, and at the end the reason why it failed or
+// regressed.
 func (t TargetStatus) String() string {
 	text := textlist.Name(t.Name)
 	if t.State != Waiting {
@@ -164,7 +167,7 @@ func (t TargetStatus) String() string {
 	for _, mark := range []struct {
 		set  bool
 		name string
-	}{{t.Current, " current"}, {t.Regressed, " regressed"}, {t.Stuck, " stuck"}} {
+	}{{t.Current, " current"}, {t.Regressed, " regressed"}, {t.Stuck, " stuck"}, {t.SuspendedBy != nil, " suspended" + t.SuspendedBy.shown()}} {
 		if mark.set {
 			text += mark.name
 		}
@@ -187,7 +190,7 @@ func (c Counts) String() string {
 		name  string
 	}{
 		{c.Waiting, "waiting"}, {c.Starting, "starting"}, {c.Updating, "updating"}, {c.Soaking, "soaking"}, {c.Done, "done"}, {c.Failed, "failed"},
-		{c.TimedOut, "timed out"}, {c.Skipped, "skipped"}, {c.Removed, "removed"}, {c.Regressed, "regressed"}, {c.Stuck, "stuck"},
+		{c.TimedOut, "timed out"}, {c.Skipped, "skipped"}, {c.Removed, "removed"}, {c.Regressed, "regressed"}, {c.Stuck, "stuck"}, {c.Suspended, "suspended"},
 	} {
 		if n.count > 0 {
 			list = append(list, fmt.Sprintf("%d %s", n.count, n.name))

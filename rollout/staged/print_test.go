@@ -109,6 +109,12 @@ func TestTexts(t *testing.T) {
 		{"stopped, and over the budget", newScene(t, plain(all("only", 2)), staged.Options{}, []string{"c1", "c2", "c3"}).step(stop).see(fails, "c1").see(staged.HealthReady, "c2").run},
 		{"stopped, and refused", tell(newScene(t, plain(gated), staged.Options{}, []string{"c1"}).step(stop), staged.CommandReject, staged.Before).run},
 		{"cancelling", newScene(t, plain(deadline), staged.Options{}, []string{"c1", "c2", "c3"}).step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandCancel}}}).run},
+		{"one is suspended, and the others are not held up", newScene(t, plain(named("a", "c1", "c2", "c3"), named("b", "d1", "d2")), staged.Options{}, []string{"c1", "c2", "c3", "d1", "d2"}).step(suspend("c2", "d2")).run},
+		{"all that is left of the stage is suspended", newScene(t, plain(named("a", "c1", "c2"), named("b", "d1")), staged.Options{}, []string{"c1", "c2", "d1"}).step(suspend("c2")).see(staged.HealthReady, "c1").run},
+		{"two are, one of them in its second attempt", newScene(t, plain(all("only", 2)), staged.Options{OnFailure: staged.Hold}, []string{"c1", "c2", "c3"}).see(fails, "c1").see(staged.HealthReady, "c2").
+			step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1, By: "bob", Reason: "once more"}, {Kind: staged.CommandSuspend, Target: "c1"}, {Kind: staged.CommandSuspend, Target: "c3", Reason: "stopped"}}}).run},
+		{"stopped, with a suspended one", newScene(t, plain(named("a", "c1", "c2")), staged.Options{}, []string{"c1", "c2"}).step(suspend("c2")).see(staged.HealthReady, "c1").step(stop).run},
+		{"suspended removals", newScene(t, plain(named("a", "c1")), staged.Options{}, []string{"c1"}, "d1", "d2").step(suspend("d1")).see(staged.HealthReady, "c1").run},
 		{"before the cleanup", newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1").run},
 		{"in the cleanup", approve(newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), staged.Before).run},
 		{"succeeded", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").run},
@@ -138,8 +144,8 @@ func TestTexts(t *testing.T) {
 
 // TestCountsText: every number is said once, and by its own name.
 func TestCountsText(t *testing.T) {
-	counts := staged.Counts{Members: 45, Waiting: 1, Starting: 2, Updating: 3, Soaking: 4, Done: 5, Failed: 6, TimedOut: 7, Skipped: 8, Removed: 9, Regressed: 10, Stuck: 11}
-	const want = "1 waiting, 2 starting, 3 updating, 4 soaking, 5 done, 6 failed, 7 timed out, 8 skipped, 9 removed, 10 regressed, 11 stuck"
+	counts := staged.Counts{Members: 45, Waiting: 1, Starting: 2, Updating: 3, Soaking: 4, Done: 5, Failed: 6, TimedOut: 7, Skipped: 8, Removed: 9, Regressed: 10, Stuck: 11, Suspended: 12}
+	const want = "1 waiting, 2 starting, 3 updating, 4 soaking, 5 done, 6 failed, 7 timed out, 8 skipped, 9 removed, 10 regressed, 11 stuck, 12 suspended"
 	if got := counts.String(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -66,6 +66,15 @@ func propReference(seen testkit.Tally) func(*rapid.T) {
 				if s.Counts.Soaking > 0 {
 					seen["soaking"]++
 				}
+				if s.Counts.Suspended > 0 {
+					seen["suspended in "+string(s.Phase)]++
+					if s.Cleanup {
+						seen["suspended removal"]++
+					}
+					if s.Phase == staged.StageUpdating && m.run.Phase() == staged.PhaseWaiting {
+						seen["only suspended ones left"]++
+					}
+				}
 				if s.Cleanup && s.Counts.Done > 0 {
 					seen["cleaned"]++
 				}
@@ -82,8 +91,9 @@ func propReference(seen testkit.Tally) func(*rapid.T) {
 
 func TestReference(t *testing.T) {
 	seen := testkit.Tally{}
-	seen.Check(t, propReference(seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "command_ignored",
-		"observation_ignored", "membership_ignored", "already", "other_run", "unknown_stage", "unknown_target", "not_requested", "not_failed", "other_attempt",
+	seen.Check(t, propReference(seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "suspended", "resumed",
+		"suspended in Pending", "suspended in WaitingBefore", "suspended in Updating", "suspended removal", "only suspended ones left", "command_ignored",
+		"observation_ignored", "membership_ignored", "already", "other_run", "unknown_stage", "unknown_target", "not_requested", "not_waiting", "not_failed", "other_attempt",
 		"stage_finished", "stale_token", "frozen", "known", "too_late", "reported_failed", "unhealthy", "superseded", "gone")...)
 }
 
@@ -147,6 +157,9 @@ func TestI2OrderAndGates(t *testing.T) {
 			}
 			stages := slices.Collect(m.run.Stages())
 			for _, target := range startedIn(m) {
+				if target.SuspendedBy != nil {
+					t.Fatalf("%s starts although it is suspended\n%s", target.Name, m.run)
+				}
 				for k := range target.Stage {
 					if p := stages[k].Phase; p != staged.StageSucceeded && p != staged.StageSkipped {
 						t.Fatalf("%s starts while stage %d is %s\n%s", target.Name, k, p, m.run)
@@ -411,9 +424,15 @@ func TestI9Recount(t *testing.T) {
 			places := map[string]int{}
 			var all staged.Counts
 			for s := range m.run.Stages() {
-				counts := map[staged.TargetState]int{}
+				counts, suspended := map[staged.TargetState]int{}, 0
 				for target := range m.run.Targets(s.Index) {
 					counts[target.State]++
+					if target.SuspendedBy != nil {
+						suspended++
+						if target.State != staged.Waiting {
+							t.Fatalf("%s does not wait, and is suspended\n%s", target.Name, m.run)
+						}
+					}
 					if !target.Start.IsZero() && target.State == staged.Waiting {
 						t.Fatalf("%s was started and waits\n%s", target.Name, m.run)
 					}
@@ -430,7 +449,7 @@ func TestI9Recount(t *testing.T) {
 				c := s.Counts
 				want := staged.Counts{Members: c.Members, Waiting: counts[staged.Waiting], Starting: counts[staged.Starting], Updating: counts[staged.Updating],
 					Soaking: counts[staged.Soaking], Done: counts[staged.Done], Failed: counts[staged.Failed], TimedOut: counts[staged.TimedOut],
-					Skipped: counts[staged.Skipped], Removed: counts[staged.Removed], Regressed: c.Regressed, Stuck: c.Stuck}
+					Skipped: counts[staged.Skipped], Removed: counts[staged.Removed], Regressed: c.Regressed, Stuck: c.Stuck, Suspended: suspended}
 				if c != want {
 					t.Fatalf("counts %+v, recounted %+v", c, want)
 				}
@@ -528,8 +547,8 @@ func TestI11RoundTrip(t *testing.T) {
 	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Succeeded", "PartiallySucceeded", "Failed", "Cancelled")
 }
 
-// TestI10Liveness: from any state a history leads to, a run whose targets become ready, whose
-// approvals are given and whose state is Run ends; out of Held lead Skip, Approve or Cancel. A
+// TestI10Liveness: from any state a history leads to, a run whose targets become ready and are
+// resumed, whose approvals are given and whose state is Run ends; out of Held lead Skip, Approve or Cancel. A
 // target that regressed and is gone never becomes ready, and has to be skipped.
 func TestI10Liveness(t *testing.T) {
 	seen := testkit.Tally{}
@@ -553,6 +572,10 @@ func TestI10Liveness(t *testing.T) {
 					if run.Phase() == staged.PhaseHeld && (target.State == staged.Failed || target.State == staged.TimedOut) {
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
 						seen["skipped out of Held"]++
+					}
+					if target.SuspendedBy != nil {
+						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandResume, Target: target.Name})
+						seen["resumed"]++
 					}
 					if at, _ := run.Target(target.Name); target.Regressed && at.Stage != target.Stage && at.State.Settled() { // it went to the cleanup and is gone
 						in.Commands = append(in.Commands, staged.Command{Kind: staged.CommandSkip, Target: target.Name})
@@ -583,5 +606,5 @@ func TestI10Liveness(t *testing.T) {
 			}
 		}
 		t.Fatalf("does not end:\n%s", run)
-	}, "Succeeded", "PartiallySucceeded", "Failed", "Cancelled", "skipped out of Held", "approved out of Held")
+	}, "Succeeded", "PartiallySucceeded", "Failed", "Cancelled", "skipped out of Held", "approved out of Held", "resumed")
 }

@@ -20,6 +20,7 @@ const (
 	regressed                   // done, and seen unhealthy or at another version
 	stuck                       // starting or updating for stuckAfter; follows from the times
 	moved                       // on to the cleanup, where commands mean it; settled here
+	suspended                   // waiting, and not to be started before it is resumed
 )
 
 // retryable reports whether a retry would be for a failed member, if its stage is open. A command
@@ -60,26 +61,31 @@ func (c cause) reason() Reason {
 type class uint8
 
 const (
-	isCurrent  class = iota // waiting and seen ready at the version
-	isRetried               // waiting, not for the first time
-	isWaiting               //
-	isStarting              // has an action
-	isActive                // in progress
+	isCurrent   class = iota // waiting and seen ready at the version
+	isRetried                // waiting to be started, not for the first time
+	isWaiting                // waiting to be started
+	isSuspended              // waiting, but not to be started
+	isStarting               // has an action
+	isActive                 // in progress
 	isRegressed
 	isFailed // failed or timed out
-	classes
+	classes  // as many as a set has bits
 )
 
 // classes returns one bit per class.
 func (r *record) classes() (set uint8) {
 	switch r.state {
 	case Waiting:
-		set = 1 << isWaiting
+		switch {
+		case r.marks.has(suspended):
+			set = 1 << isSuspended
+		case r.attempt > 1:
+			set = 1<<isWaiting | 1<<isRetried
+		default:
+			set = 1 << isWaiting
+		}
 		if r.marks.has(current) {
 			set |= 1 << isCurrent
-		}
-		if r.attempt > 1 {
-			set |= 1 << isRetried
 		}
 	case Starting:
 		set = 1<<isStarting | 1<<isActive

@@ -170,7 +170,7 @@ func (r *reference) find(name string) (*refStage, *refTarget) {
 
 func (r *reference) end(t *refTarget, state staged.TargetState, why staged.Reason) {
 	t.State, t.Reason, t.End = state, why, r.now
-	t.Current, t.Regressed, t.Stuck = false, false, false
+	t.Current, t.Regressed, t.Stuck, t.SuspendedBy = false, false, false, nil
 	r.noteAll()
 }
 
@@ -390,6 +390,16 @@ func (r *reference) command(c staged.Command) {
 				}
 			}
 		}
+	case staged.CommandSuspend:
+		if _, t := r.find(c.Target); t != nil && t.State == staged.Waiting && t.SuspendedBy == nil {
+			if t.SuspendedBy = r.by; r.by == nil {
+				t.SuspendedBy = &staged.Decision{At: r.now.UTC()}
+			}
+		}
+	case staged.CommandResume:
+		if _, t := r.find(c.Target); t != nil {
+			t.SuspendedBy = nil
+		}
 	case staged.CommandRetry:
 		s, t := r.find(c.Target)
 		if t == nil || t.State != staged.Failed && t.State != staged.TimedOut || c.Attempt != t.Attempt || r.cancelled || r.phase == staged.PhaseFailing ||
@@ -449,11 +459,14 @@ func (r *reference) membership(in staged.Input) {
 		if s == cleanup {
 			continue
 		}
+		var by *staged.Decision
 		if t != nil {
+			by = t.SuspendedBy
 			r.vanish(s, t)
 		}
 		if r.options.LateLeaving == staged.Clean && cleanup.phase == staged.StagePending {
 			r.join(cleanup, name)
+			cleanup.members[len(cleanup.members)-1].SuspendedBy = by
 		}
 	}
 	for _, name := range in.Removed {
@@ -617,12 +630,15 @@ func (r *reference) advance() {
 			limit := max(1, r.count(s.def.MaxConcurrency, len(s.members)))
 			for _, retried := range []bool{true, false} {
 				for _, t := range s.members {
-					if t.State == staged.Waiting && (t.Attempt > 1) == retried && s.inProgress() < limit {
+					if t.State == staged.Waiting && t.SuspendedBy == nil && (t.Attempt > 1) == retried && s.inProgress() < limit {
 						t.State, t.Start, t.Current = staged.Starting, r.now, false
 					}
 				}
 			}
 			if s.unsettled() > 0 {
+				if s.inProgress() == 0 { // there is a free slot, and nobody may have it
+					r.phase = staged.PhaseWaiting
+				}
 				return
 			}
 			r.enter(s, staged.StageWaitingAfter)
@@ -780,6 +796,9 @@ func (r *reference) picture() picture {
 			}
 			if t.Stuck {
 				status.Counts.Stuck++
+			}
+			if t.SuspendedBy != nil {
+				status.Counts.Suspended++
 			}
 			targets = append(targets, t.TargetStatus)
 		}

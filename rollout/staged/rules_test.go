@@ -455,6 +455,10 @@ func TestStepRefuses(t *testing.T) {
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"}, // it would skip the attempt behind as well
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: "c1", Stage: 1}}}, benchStart, staged.CodeInput, "commands[0].stage"},
 		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1, Side: staged.After}}}, benchStart, staged.CodeInput, "commands[0].side"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSuspend, Target: "c1", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"}, // an attempt that is over would be thought to count
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandSuspend, Stage: 1}}}, benchStart, staged.CodeInput, "commands[0].stage"},                   // no command suspends a whole stage
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandResume, Target: "c1", Side: staged.Before}}}, benchStart, staged.CodeInput, "commands[0].side"},
+		{staged.Input{Commands: []staged.Command{{Kind: staged.CommandResume, Target: "c1", Attempt: 1}}}, benchStart, staged.CodeInput, "commands[0].attempt"},
 		{staged.Input{Observations: []staged.Observation{{Health: "well"}}}, benchStart, staged.CodeInput, "observations[0].health"},
 		{staged.Input{Added: []staged.Target{{}}}, benchStart, staged.CodeTargetName, "added[0].name"},
 		{staged.Input{Leaving: []string{"\xff"}}, benchStart, staged.CodeTargetName, "leaving[0]"},

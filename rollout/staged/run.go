@@ -63,7 +63,7 @@ type Phase string
 const (
 	PhaseInitialized        Phase = "Initialized"        // the order is fixed, nothing has started
 	PhaseProgressing        Phase = "Progressing"        // targets are being updated
-	PhaseWaiting            Phase = "Waiting"            // the current stage waits for an approval, a wait or a regressed target
+	PhaseWaiting            Phase = "Waiting"            // the current stage waits for an approval, a wait or a regressed target, or all that is left of it is suspended
 	PhaseHeld               Phase = "Held"               // a budget is exceeded or an approval rejected, and the options say hold
 	PhaseStopping           Phase = "Stopping"           // nothing starts; targets in progress settle
 	PhaseStopped            Phase = "Stopped"            // nothing starts; every target in progress is stuck or ready, or the grace has passed

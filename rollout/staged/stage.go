@@ -38,6 +38,7 @@ type stage struct {
 	before    approval
 	after     approval
 	decisions *trie[int, *Decision] // who skipped or retried members, by position
+	holds     *trie[int, *Decision] // who suspended members, by position; valid for those that are, and never nil then
 	start     noted                 // when it began to update
 	end       noted                 // when it was closed or failed
 	since     noted                 // when it came into its phase, unless it is pending or ended
@@ -97,6 +98,12 @@ func (r *Run) having(of func(*tally) int, from, to int) iter.Seq2[int, *stage] {
 func (s *stage) memberSettled(i int) bool {
 	rec, _ := s.tree.at(i)
 	return rec.state.Settled()
+}
+
+// standsIdle reports whether the stage updates and all that is left of it is suspended, so that it
+// waits for a command alone.
+func (s *stage) standsIdle() bool {
+	return s.phase == StageUpdating && s.suspended > 0 && s.suspended == s.number[Waiting] && s.inProgress() == 0
 }
 
 // waiting reports whether the wait has started and has ended, or will. A stage that failed before

@@ -45,7 +45,8 @@ type StageStatus struct {
 }
 
 // Counts are numbers of members. Members is the sum over the states and never falls. Regressed
-// counts some of those in Done, and Stuck some of those in Starting and Updating.
+// counts some of those in Done, Stuck some of those in Starting and Updating, and Suspended some of
+// those in Waiting.
 type Counts struct {
 	Members   int `json:"members"`
 	Waiting   int `json:"waiting,omitempty"`
@@ -59,6 +60,7 @@ type Counts struct {
 	Removed   int `json:"removed,omitempty"`
 	Regressed int `json:"regressed,omitempty"`
 	Stuck     int `json:"stuck,omitempty"`
+	Suspended int `json:"suspended,omitempty"`
 }
 
 // TargetStatus describes one target.
@@ -77,6 +79,9 @@ type TargetStatus struct {
 	// Decision says who skipped the target or, unless it is skipped, who retried it last, when and
 	// why; nil if the command did not say, or there was none.
 	Decision *Decision `json:"decision,omitempty"`
+	// SuspendedBy is not nil if the target is suspended: it says who did that, when and why, or only
+	// when, if the command does not say.
+	SuspendedBy *Decision `json:"suspendedBy,omitempty"`
 }
 
 // Stages yields all stages in order. The last one is the cleanup, with or without members.
@@ -121,6 +126,9 @@ func (r *Run) target(stage, i int, rec *record, name string) TargetStatus {
 	s := TargetStatus{
 		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(), Decision: r.stage(stage).decision(i).copied(),
 		Current: rec.marks.has(current), Regressed: rec.marks.has(regressed), Stuck: rec.marks.has(stuck),
+	}
+	if rec.marks.has(suspended) {
+		s.SuspendedBy = r.stage(stage).suspendedBy(i).copied()
 	}
 	if rec.marks.has(started) {
 		s.Start = timeOf(rec.start)

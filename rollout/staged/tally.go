@@ -6,6 +6,7 @@ type tally struct {
 	number    [targetStates]int32
 	regressed int32
 	stuck     int32
+	suspended int32
 	retryable int32 // failed members that a retry would be for, if their stage is open
 	over      int32 // stages over their own budget
 }
@@ -19,6 +20,9 @@ func (t *tally) count(r *record, n int32) {
 	if r.marks.has(stuck) {
 		t.stuck += n
 	}
+	if r.marks.has(suspended) {
+		t.suspended += n
+	}
 	if r.retryable() {
 		t.retryable += n
 	}
@@ -30,6 +34,7 @@ func (t *tally) sum(more *tally) {
 	}
 	t.regressed += more.regressed
 	t.stuck += more.stuck
+	t.suspended += more.suspended
 	t.retryable += more.retryable
 	t.over += more.over
 }
@@ -65,7 +70,7 @@ func (t *tally) counts() Counts {
 	return Counts{
 		Members: t.members(), Waiting: int(t.number[Waiting]), Starting: int(t.number[Starting]), Updating: int(t.number[Updating]), Soaking: int(t.number[Soaking]),
 		Done: int(t.number[Done]), Failed: int(t.number[Failed]), TimedOut: int(t.number[TimedOut]), Skipped: int(t.number[Skipped]),
-		Removed: int(t.number[Removed]), Regressed: int(t.regressed), Stuck: int(t.stuck),
+		Removed: int(t.number[Removed]), Regressed: int(t.regressed), Stuck: int(t.stuck), Suspended: int(t.suspended),
 	}
 }
 

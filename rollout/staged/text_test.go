@@ -488,6 +488,8 @@ func TestRunShowsWhoIsInTrouble(t *testing.T) {
 	stage := all("all", 15)
 	stage.MaxFailures = concurrency.Count(40)
 	strategy := staged.Strategy{Stages: []staged.Stage{stage}}
+	gatedStage := all("all", 15)
+	gatedStage.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
 	start := func() *scene { return newScene(t, strategy, staged.Options{VerifyDone: staged.Always}, names) }
 	for _, c := range []struct {
 		why   string
@@ -509,6 +511,9 @@ func TestRunShowsWhoIsInTrouble(t *testing.T) {
 			step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c15", Attempt: 1}}}).see(staged.HealthFailing, "c01", "c13", "c14"),
 			"and 28 more\n    counts: 11 waiting, 15 starting, 14 done, 3 regressed\n    others in progress: c16 starting, c17 starting, c18 starting, c19 starting, c20 starting, c21 starting, c22 starting, c23 starting, c24 starting, c25 starting, and 5 more\n" +
 				"    others regressed: c13 done regressed (unhealthy), c14 done regressed (unhealthy)"},
+		{"nobody has started, and twelve of those behind the first twelve are suspended", newScene(t, staged.Strategy{Stages: []staged.Stage{gatedStage}}, staged.Options{}, names).step(suspend(names[10:24]...)),
+			"c11 suspended" + byAnn + ", c12 suspended" + byAnn + ", and 28 more\n    counts: 40 waiting, 14 suspended\n    others suspended: c13 suspended" + byAnn + ", c14 suspended" + byAnn + ", c15 suspended" + byAnn +
+				", c16 suspended" + byAnn + ", c17 suspended" + byAnn + ", c18 suspended" + byAnn + ", c19 suspended" + byAnn + ", c20 suspended" + byAnn + ", c21 suspended" + byAnn + ", c22 suspended" + byAnn + ", and 2 more"},
 	} {
 		if text := c.scene.run.String(); !strings.HasSuffix(text, c.want) {
 			t.Errorf("%s: got\n%s\nwant at the end\n%s", c.why, text, c.want)

@@ -41,6 +41,7 @@ func TestEventsAreTheDifference(t *testing.T) {
 				case staged.EventTarget:
 					told[fmt.Sprint("target ", e.Stage, e.Target)] = e.To
 					told[fmt.Sprint("regressed ", e.Stage, e.Target)] = "false"
+					told[fmt.Sprint("suspended ", e.Stage, e.Target)] = "false"
 					if e.To != staged.Updating.String() { // an acknowledgement leaves it stuck
 						told[fmt.Sprint("stuck ", e.Stage, e.Target)] = "false"
 					}
@@ -48,6 +49,8 @@ func TestEventsAreTheDifference(t *testing.T) {
 					told[fmt.Sprint("target ", e.Stage, e.Target)] = "waiting"
 				case staged.EventStuck:
 					told[fmt.Sprint("stuck ", e.Stage, e.Target)] = "true"
+				case staged.EventSuspended, staged.EventResumed:
+					told[fmt.Sprint("suspended ", e.Stage, e.Target)] = fmt.Sprint(e.Kind == staged.EventSuspended)
 				case staged.EventRegressed, staged.EventRecovered:
 					if m.options.OnRegression == "" {
 						told[fmt.Sprint("regressed ", e.Stage, e.Target)] = fmt.Sprint(e.Kind == staged.EventRegressed)
@@ -70,7 +73,7 @@ func TestEventsAreTheDifference(t *testing.T) {
 		})
 	}, "target waiting", "target starting", "target updating", "target soaking", "target done", "target failed", "target timedOut", "target skipped", "target removed",
 		"stage Skipped", "stage Updating", "approval requested", "approval approved", "approval rejected", "waited true", "stuck true", "stuck false",
-		"regressed true", "regressed false", "run Progressing")
+		"regressed true", "regressed false", "suspended true", "suspended false", "run Progressing")
 }
 
 // facts is what events are about.
@@ -84,6 +87,7 @@ func facts(run *staged.Run) map[string]string {
 			is[fmt.Sprint("target ", s.Index, target.Name)] = target.State.String()
 			is[fmt.Sprint("stuck ", s.Index, target.Name)] = fmt.Sprint(target.Stuck)
 			is[fmt.Sprint("regressed ", s.Index, target.Name)] = fmt.Sprint(target.Regressed)
+			is[fmt.Sprint("suspended ", s.Index, target.Name)] = fmt.Sprint(target.SuspendedBy != nil)
 		}
 	}
 	return is
@@ -117,7 +121,7 @@ func TestCommandsAreAnswered(t *testing.T) {
 				}
 			}
 		})
-	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded", "approve", "reject", "endWait", "skip", "retry", "cancel")
+	}, "Initialized", "Progressing", "Waiting", "Held", "Stopped", "Cancelled", "Failed", "Succeeded", "PartiallySucceeded", "approve", "reject", "endWait", "skip", "retry", "suspend", "resume", "cancel")
 }
 
 // TestNothingStartsUntold: a run whose spec leaves the state out waits for somebody to say Run.
@@ -310,6 +314,12 @@ func canHappen(t *rapid.T, m *moment, v staged.Verdict) {
 			for _, name := range v.Data.Names {
 				if strings.Contains(on.Detail, "skip") {
 					command(staged.Command{Kind: staged.CommandSkip, Target: name})
+				}
+				if strings.Contains(on.Detail, "resume") { // each of the two must do
+					then, _, err := staged.Step(m.run, staged.Input{Commands: []staged.Command{{Kind: staged.CommandResume, Target: name}}}, m.now)
+					if is, _ := then.Target(name); err != nil || is.SuspendedBy != nil {
+						t.Fatalf("%s: %s is not resumed: %v\n%s", v, name, err, m.run)
+					}
 				}
 			}
 			if says, can := strings.Contains(on.Detail, "retry"), slices.ContainsFunc(v.Data.Names, func(name string) bool { return canRetry(m, name) }); v.Data.Detail == "budget" && says != can && strings.Contains(on.Detail, "skip") {

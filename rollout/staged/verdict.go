@@ -11,9 +11,10 @@ import (
 // Verdict says why a target or a run does not go on. Its shape is that of the verdicts of package
 // rollout.
 //
-// On lists a command only where the run does not go on without one: that [CommandEndWait] ends a
-// wait before its time, or [CommandSkip] an attempt in progress, is no event that is waited for.
-// Nor is a change of the fleet, such as that the target itself leaves or is observed to be gone.
+// On lists a command only where the run, or a suspended target, does not go on without one: that
+// [CommandEndWait] ends a wait before its time, or [CommandSkip] an attempt in progress, is no
+// event that is waited for. Nor is a change of the fleet, such as that the target itself leaves or
+// is observed to be gone.
 //
 // Until is zero and On is empty where the run starts the target no more, because it is failing,
 // cancelling or over. They are as well before the first step of a run whose state is Run or Stop:
@@ -46,7 +47,12 @@ const (
 	// budget is that of Data.Stage or, if no stage is over its own, that of the run. Otherwise
 	// Data.Detail is "rejected", Data.Names holds the name of the approval request, and
 	// Data.Decision says who rejected it.
-	ReasonHeld       Reason = "held"
+	ReasonHeld Reason = "held"
+	// ReasonSuspended: Data.Names are suspended, and if Data.Total is 1, Data.Decision says by whom
+	// and since when. As the reason of a target it is about that target alone, whether its turn has
+	// come or not. As that of a run, or behind [ReasonStage], all that is left of the stage is
+	// suspended.
+	ReasonSuspended  Reason = "suspended"
 	ReasonStage      Reason = "stage"      // an earlier stage, Data.Stage, is open; Data.Behind says what it waits for
 	ReasonApproval   Reason = "approval"   // an approval of Data.Stage is open; if Until is set, so is the wait beside it
 	ReasonWait       Reason = "wait"       // the wait after Data.Stage is open until Until
@@ -65,7 +71,7 @@ type Data struct {
 	Since    time.Time `json:"since,omitzero"`     // the start of the present attempt
 	Stuck    bool      `json:"stuck,omitempty"`    // it has been starting or updating for stuckAfter
 	Detail   string    `json:"detail,omitempty"`   // what the reason says it is
-	Decision *Decision `json:"decision,omitempty"` // who cancelled the run, or rejected the approval; nil if the command did not say
+	Decision *Decision `json:"decision,omitempty"` // who cancelled the run, rejected the approval, or suspended the target; nil if the command did not say
 }
 
 // ConditionKind says what kind of event a verdict waits for.

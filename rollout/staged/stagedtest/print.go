@@ -91,7 +91,7 @@ func (t *Timeline) sentence(e *Entry, targets []string) string {
 		text += "approval " + string(own.Side) + " " + own.To
 	case staged.EventWait:
 		text += "wait " + own.To
-	case staged.EventStuck, staged.EventRegressed, staged.EventRecovered, staged.EventJoined:
+	case staged.EventStuck, staged.EventRegressed, staged.EventRecovered, staged.EventSuspended, staged.EventResumed, staged.EventJoined:
 		text += names + " " + string(own.Kind)
 	default: // it was ignored
 		if e.Stage == "" && own.Stage >= 0 {
