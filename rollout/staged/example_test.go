@@ -192,6 +192,71 @@ func ExampleStep_window() {
 	// Mon 02:40 Succeeded 3 done
 }
 
+// A target with a window of its own. The host suspends it while that is closed, and resumes it when it
+// opens: the others do not wait for it, and neither a slot nor its deadline is used up meanwhile.
+func ExampleStep_suspend() {
+	night, err := clock.ParseWindow([]byte(`{"weekly": {"days": ["mon", "tue", "wed", "thu", "fri"], "start": "02:00", "end": "05:00"}}`))
+	if err != nil {
+		panic(err)
+	}
+	calendar, err := clock.NewCalendar([]clock.Window{night}, time.LoadLocation)
+	if err != nil {
+		panic(err)
+	}
+	run, err := staged.Compile(
+		staged.Strategy{Stages: []staged.Stage{{Name: "prod", LabelSelector: &selector.LabelSelector{}, ProgressDeadline: staged.For(time.Hour)}}},
+		staged.Spec{Name: "example-run", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun},
+		staged.Fleet{Version: "5", Targets: []staged.Target{{Name: "bank"}, {Name: "shop-1"}, {Name: "shop-2"}}},
+		staged.Options{StuckAfter: staged.For(time.Hour)})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 13, 20, 0, 0, 0, time.UTC) // a Friday
+	var last staged.Action                               // the target that was started last, which is ready 40 minutes later
+	var ready time.Time
+	for !run.Phase().Terminal() {
+		var input staged.Input
+		if now.Equal(ready) {
+			input.Observations = []staged.Observation{{Target: last.Target, Version: last.Version, Health: staged.HealthReady, Token: last.Token}}
+		}
+		next := calendar.NextClose(now)
+		bank, _ := run.Target("bank")
+		command := staged.Command{Kind: staged.CommandResume, Target: "bank", By: "calendar"}
+		if !calendar.Open(now) {
+			if next, err = calendar.NextOpen(now); err != nil {
+				panic(err)
+			}
+			command.Kind, command.Reason = staged.CommandSuspend, "its window is closed"
+		}
+		if suspended := bank.SuspendedBy != nil; bank.State == staged.Waiting && suspended != (command.Kind == staged.CommandSuspend) {
+			input.Commands = []staged.Command{command}
+		}
+		var result staged.Result
+		if run, result, err = staged.Step(run, input, now); err != nil {
+			panic(err)
+		}
+		v, _ := run.Waits()
+		fmt.Println(now.Format("Mon 15:04"), v)
+		for _, a := range result.Actions {
+			if a.Token != last.Token {
+				last, ready = a, now.Add(40*time.Minute)
+			}
+		}
+		for _, at := range []time.Time{ready, result.Next} {
+			if at.After(now) && at.Before(next) {
+				next = at
+			}
+		}
+		now = next
+	}
+	// Output:
+	// Fri 20:00 slot, 1 of 1 in progress: shop-1, until 2026-03-13T21:00:00Z, waits for a target to be settled
+	// Fri 20:40 slot, 1 of 1 in progress: shop-2, until 2026-03-13T21:40:00Z, waits for a target to be settled
+	// Fri 21:20 suspended: bank (by calendar at 2026-03-13T20:00:00Z: its window is closed), waits for an operator to resume or skip
+	// Mon 02:00 slot, 1 of 1 in progress: bank, until 2026-03-16T03:00:00Z, waits for a target to be settled
+	// Mon 02:40 ended
+}
+
 // One reconcile of a controller that reads what there is, as often as it likes: the stored run, the
 // targets, and the approvals as objects with a state. A step asks for the approvals that are open, and
 // the next one, at once, takes the answers. So no answer is given twice, or before it is asked for,
