@@ -76,13 +76,11 @@ const (
 func (r *record) classes() (set uint8) {
 	switch r.state {
 	case Waiting:
-		switch {
-		case r.marks.has(suspended):
+		if set = 1 << isWaiting; r.attempt > 1 {
+			set |= 1 << isRetried
+		}
+		if r.marks.has(suspended) {
 			set = 1 << isSuspended
-		case r.attempt > 1:
-			set = 1<<isWaiting | 1<<isRetried
-		default:
-			set = 1 << isWaiting
 		}
 		if r.marks.has(current) {
 			set |= 1 << isCurrent

@@ -11,19 +11,19 @@ type tally struct {
 	over      int32 // stages over their own budget
 }
 
-// count adds a record n times.
+// count adds a record n times. No record is counted by more than one of the marks, nor is one that is
+// retryable, because each of them goes with other states. Every step calls it often, so it is kept
+// small enough to be inlined.
 func (t *tally) count(r *record, n int32) {
 	t.number[r.state] += n
-	if r.marks.has(regressed) {
-		t.regressed += n
-	}
-	if r.marks.has(stuck) {
-		t.stuck += n
-	}
-	if r.marks.has(suspended) {
+	switch {
+	case r.marks&suspended != 0:
 		t.suspended += n
-	}
-	if r.retryable() {
+	case r.marks&regressed != 0:
+		t.regressed += n
+	case r.marks&stuck != 0:
+		t.stuck += n
+	case r.retryable():
 		t.retryable += n
 	}
 }

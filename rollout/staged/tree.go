@@ -83,7 +83,7 @@ func newTree(names []string, records []record, by *timing) tree {
 		to := min(len(names), from+nodeWidth)
 		leaf := &node{first: instants{never, never}, records: slices.Clone(records[from:to]), names: names[from:to:to]}
 		for i := range leaf.records {
-			leaf.mark(i, leaf.records[i].classes())
+			leaf.mark(i, 0, leaf.records[i].classes())
 			leaf.first = leaf.first.earlier(by.instants(&leaf.records[i]))
 		}
 		level = append(level, leaf)
@@ -93,7 +93,7 @@ func newTree(names []string, records []record, by *timing) tree {
 		for from := 0; from < len(level); from += nodeWidth {
 			parent := &node{first: instants{never, never}, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
 			for i, kid := range parent.kids {
-				parent.mark(i, kid.present)
+				parent.mark(i, 0, kid.present)
 				parent.first = parent.first.earlier(kid.first)
 			}
 			above = append(above, parent)
@@ -104,10 +104,12 @@ func newTree(names []string, records []record, by *timing) tree {
 	return t
 }
 
-// mark files the record or the child in a slot under its classes.
-func (n *node) mark(slot int, set uint8) {
-	for c := range n.has {
-		n.has[c] = n.has[c]&^(1<<slot) | uint32(set>>c&1)<<slot
+// mark files the record or the child in a slot under its classes, in place of those that it was filed
+// under.
+func (n *node) mark(slot int, was, is uint8) {
+	for differ := was ^ is; differ != 0; differ &= differ - 1 {
+		c := bits.TrailingZeros8(differ)
+		n.has[c] ^= 1 << slot
 		if n.present &^= 1 << c; n.has[c] != 0 {
 			n.present |= 1 << c
 		}
@@ -145,9 +147,10 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 	slot := i >> shift & nodeMask
 	var was, is instants
 	if shift == 0 {
-		was, is = t.instants(&n.records[slot]), t.instants(&r)
-		n.records[slot] = r
-		n.mark(slot, r.classes())
+		old := &n.records[slot]
+		was, is = t.instants(old), t.instants(&r)
+		n.mark(slot, old.classes(), r.classes())
+		*old = r
 	} else {
 		old := n.kids[slot]
 		var present uint8
@@ -157,7 +160,7 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 			n.kids[slot] = kid
 		}
 		if is = kid.first; kid.present != present {
-			n.mark(slot, kid.present)
+			n.mark(slot, present, kid.present)
 		}
 	}
 	switch {
@@ -194,7 +197,7 @@ func (n *node) earliest(bound int64, t *timing, of func(instants) int64) int64 {
 func (t *tree) add(name string, r record, o *owner) {
 	if t.size == nodeWidth<<t.shift {
 		root := &node{owner: o, first: t.root.first, kids: []*node{t.root}}
-		root.mark(0, t.root.present)
+		root.mark(0, 0, t.root.present)
 		t.root, t.shift = root, t.shift+bitsPerNode
 	}
 	t.root = t.root.add(t.shift, t.size, name, r, o)
@@ -210,17 +213,19 @@ func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
 	if shift == 0 {
 		n.records = append(n.records, r)
 		n.names = append(slices.Clip(n.names), name) // clipped, because other nodes share the array after it
-		n.mark(slot, r.classes())
+		n.mark(slot, 0, r.classes())
 		return n
 	}
 	var kid *node
+	var present uint8
 	if slot < len(n.kids) {
 		kid = n.kids[slot]
+		present = kid.present // read before the change, as in set
 	} else {
 		n.kids = append(n.kids, nil)
 	}
 	n.kids[slot] = kid.add(shift-bitsPerNode, i, name, r, o)
-	n.mark(slot, n.kids[slot].present)
+	n.mark(slot, present, n.kids[slot].present)
 	return n
 }
 
