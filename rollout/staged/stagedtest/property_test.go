@@ -119,7 +119,7 @@ func draw(t *rapid.T) *drawn {
 	for range rapid.IntRange(0, 3).Draw(t, "changes") {
 		at += rapid.IntRange(0, 20).Draw(t, "at")
 		change := stagedtest.SetState(t0.Add(minutes(at)), staged.StateStop)
-		switch pick("change", 0, 1, 2, 3) {
+		switch pick("change", 0, 1, 2, 3, 4) {
 		case 0:
 			at += rapid.IntRange(1, 20).Draw(t, "for")
 			d.changes = append(d.changes, change)
@@ -132,6 +132,14 @@ func draw(t *rapid.T) *drawn {
 		case 3:
 			name := fmt.Sprintf("t%d%d", pick("stage", 0, 1, 2), pick("member", 0, 1))
 			change.Do = func(*staged.Run) staged.Input { return staged.Input{Leaving: []string{name}} }
+		case 4:
+			name := fmt.Sprintf("t%d%d", pick("stage", 0, 1, 2), pick("member", 0, 1, 2, 3))
+			change = stagedtest.Give(change.At, staged.Command{Kind: staged.CommandSuspend, Target: name, By: "ann"})
+			if maybe("resume") {
+				d.changes = append(d.changes, change)
+				at += rapid.IntRange(1, 20).Draw(t, "for")
+				change = stagedtest.Give(t0.Add(minutes(at)), staged.Command{Kind: staged.CommandResume, Target: name})
+			}
 		}
 		d.changes = append(d.changes, change)
 	}
@@ -162,7 +170,13 @@ func TestPolling(t *testing.T) {
 			t.Fatalf("%v: ended at %v", got.Phase(), timeline.Ended)
 		}
 		seen[string(got.Phase())]++
-	}, "Succeeded", "PartiallySucceeded", "Failed", "Held", "Waiting", "Progressing", "retried", "removed in progress", "leaving in progress", "stopped")
+		for _, e := range timeline.Entries {
+			seen[string(e.Event.Kind)]++
+		}
+		if v, _ := got.Waits(); v.Reason == staged.ReasonSuspended {
+			seen["ends with suspended targets"]++
+		}
+	}, "Succeeded", "PartiallySucceeded", "Failed", "Held", "Waiting", "Progressing", "retried", "removed in progress", "leaving in progress", "stopped", "suspended", "resumed", "ends with suspended targets")
 }
 
 // shape is a run without what depends on how often somebody looks: the time of the last step.

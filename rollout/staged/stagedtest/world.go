@@ -37,7 +37,7 @@ type World struct {
 	Approval func(request staged.Action, at time.Time) (Answer, bool)
 
 	// Changes are everything else that happens, in any order. Those before Start happen at Start, the
-	// earliest first.
+	// earliest first. A target that is suspended stays so unless a change resumes it.
 	Changes []Change
 
 	// React is called after every step, with the run as it was stored, before the actions are
@@ -59,8 +59,8 @@ type World struct {
 	step func(*staged.Run, staged.Input, time.Time) (*staged.Run, staged.Result, error) // for tests; nil: staged.Step
 }
 
-// Change is something that happens at an instant: the run is stopped or resumed, a target is skipped
-// or retried, a cluster joins, leaves, or is seen in another state.
+// Change is something that happens at an instant: the run is stopped or resumed, a target is skipped,
+// retried, suspended or resumed, a cluster joins, leaves, or is seen in another state.
 type Change struct {
 	At   time.Time
 	What string // for the timeline, such as "the run is stopped"; empty: only its events are told

@@ -462,6 +462,41 @@ func TestTimelines(t *testing.T) {
 			+1m  run: PartiallySucceeded
 			one: Succeeded, 3 skipped, from +0s to +1m, at most 2 at once
 			PartiallySucceeded after 1m`},
+		{"one is not to be started for now, and somebody resumes it twenty minutes after all that the run waits for", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
+			stagedtest.Give(t0, staged.Command{Kind: staged.CommandSuspend, Target: "b", By: "ann", Reason: "in repair"})},
+			React: func(run *staged.Run, result staged.Result, now time.Time) (changes []stagedtest.Change) {
+				if v, _ := run.Waits(); v.Reason == staged.ReasonSuspended && result.Changed {
+					for _, name := range v.Data.Names {
+						changes = append(changes, stagedtest.Give(now.Add(minutes(20)), staged.Command{Kind: staged.CommandResume, Target: name, By: "ann"}))
+					}
+				}
+				return changes
+			}}, `
+			+0s  one: b suspended (by ann at 2026-03-10T08:00:00Z: in repair)
+			+0s  one: Updating
+			+0s  one: a, c started
+			+0s  run: Progressing
+			+1m  one: a, c done
+			+1m  run: Waiting
+			+21m  one: b resumed (by ann at 2026-03-10T08:21:00Z)
+			+21m  one: b started
+			+21m  run: Progressing
+			+22m  one: b done
+			+22m  one: WaitingAfter
+			+22m  one: Succeeded
+			+22m  run: Succeeded
+			one: Succeeded, 3 done, from +0s to +22m, at most 2 at once
+			Succeeded after 22m`},
+		{"nobody resumes those that one person has suspended at once", stagedtest.World{StagedRun: one(t, staged.Options{}), Changes: []stagedtest.Change{
+			stagedtest.Give(t0, staged.Command{Kind: staged.CommandSuspend, Target: "a", By: "ann"}, staged.Command{Kind: staged.CommandSuspend, Target: "b", By: "ann"})}}, `
+			+0s  one: a, b suspended (by ann at 2026-03-10T08:00:00Z)
+			+0s  one: Updating
+			+0s  one: c started
+			+0s  run: Progressing
+			+1m  one: c done
+			+1m  run: Waiting
+			one: Updating, 2 waiting, 1 done, 2 suspended, from +0s, at most 1 at once
+			Waiting: nothing more will happen by itself: suspended: a, b, waits for an operator to resume or skip`},
 		{"the world ends before", stagedtest.World{StagedRun: one(t, staged.Options{}), End: t0.Add(90 * time.Second)}, `
 			+0s  one: Updating
 			+0s  one: a, b started
