@@ -193,8 +193,9 @@
 // run with stuck targets as not Progressing. Here that begins when stuckAfter has passed since the
 // earliest Start of a target that is Stuck. Only if that target was ready at that instant, in its
 // minSuccessTime, does it begin when the target ceased to be ready, and a run does not keep when
-// that was. The phases that KubeFleet does not have are shown as the host likes. See the example of
-// [Run.Stages].
+// that was. The phases that KubeFleet does not have are shown as the host likes, as is a run that
+// is Waiting while its stage is Updating, because all that is left of the stage is suspended. See
+// the example of [Run.Stages].
 //
 // Each instant is the now of the step that made the change, or the time of the step before it if the
 // clock was set back. Only a wait is over at its own time, whichever step found it. An instant is in

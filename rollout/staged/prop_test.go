@@ -531,6 +531,9 @@ func TestI11RoundTrip(t *testing.T) {
 			if !reflect.DeepEqual(pictureOf(&copied), pictureOf(m.run)) {
 				t.Fatal(gocmp.Diff(pictureOf(m.run), pictureOf(&copied)))
 			}
+			if copied.Counts() != m.run.Counts() {
+				t.Fatalf("a decoded run counts %s, not %s\n%s", copied.Counts(), m.run.Counts(), m.run)
+			}
 			if copied.String() != m.run.String() { // and so is what it waits for
 				t.Fatalf("a decoded run says something else:\n%s\n%s", m.run, &copied)
 			}
