@@ -340,7 +340,7 @@ func TestSuspendedCostTheSame(t *testing.T) {
 			if own, ok := run.Explain(names[n-1]); v.Data.Total != n || len(v.Data.Names) != 10 || !ok || own.Reason != staged.ReasonSuspended || run.Phase() != staged.PhaseWaiting {
 				t.Fatalf("%s, %s", v, own)
 			}
-			run, result = step(t, run, resume(names[n/2]), benchStart)
+			_, result = step(t, run, resume(names[n/2]), benchStart)
 			if len(result.Actions) != 1 || result.Actions[0].Target != names[n/2] {
 				t.Fatal(result)
 			}
