@@ -30,9 +30,8 @@ const (
 // published node is never written again.
 type node struct {
 	owner   *owner
-	first   instants // the earliest of each kind below
-	present uint8    // the classes whose entry of has is not empty
-	has     [classes]uint32
+	first   instants        // the earliest of each kind below
+	has     [classes]uint32 // by class, the slots with a record of it below
 	kids    []*node
 	records []record
 	names   []string // of the records; never written, because nodes share it
@@ -83,7 +82,7 @@ func newTree(names []string, records []record, by *timing) tree {
 		to := min(len(names), from+nodeWidth)
 		leaf := &node{first: instants{never, never}, records: slices.Clone(records[from:to]), names: names[from:to:to]}
 		for i := range leaf.records {
-			leaf.mark(i, 0, leaf.records[i].classes())
+			leaf.mark(i, leaf.records[i].classes())
 			leaf.first = leaf.first.earlier(by.instants(&leaf.records[i]))
 		}
 		level = append(level, leaf)
@@ -93,7 +92,7 @@ func newTree(names []string, records []record, by *timing) tree {
 		for from := 0; from < len(level); from += nodeWidth {
 			parent := &node{first: instants{never, never}, kids: slices.Clone(level[from:min(len(level), from+nodeWidth)])}
 			for i, kid := range parent.kids {
-				parent.mark(i, 0, kid.present)
+				parent.mark(i, kid.present())
 				parent.first = parent.first.earlier(kid.first)
 			}
 			above = append(above, parent)
@@ -104,16 +103,29 @@ func newTree(names []string, records []record, by *timing) tree {
 	return t
 }
 
-// mark files the record or the child in a slot under its classes, in place of those that it was filed
-// under.
-func (n *node) mark(slot int, was, is uint8) {
-	for differ := was ^ is; differ != 0; differ &= differ - 1 {
-		c := bits.TrailingZeros8(differ)
+// mark files the record or the child in a slot under the classes in which it differs from before, or
+// takes it out of them. It returns the classes that the node as a whole now has and had not, or the
+// other way round: those in which it differs as a child.
+func (n *node) mark(slot int, differs uint8) (whole uint8) {
+	for ; differs != 0; differs &= differs - 1 {
+		c := bits.TrailingZeros8(differs)
+		was := n.has[c]
 		n.has[c] ^= 1 << slot
-		if n.present &^= 1 << c; n.has[c] != 0 {
-			n.present |= 1 << c
+		if was == 0 || n.has[c] == 0 {
+			whole |= 1 << c
 		}
 	}
+	return whole
+}
+
+// present returns the classes of the records below.
+func (n *node) present() (set uint8) {
+	for c, slots := range n.has {
+		if slots != 0 {
+			set |= 1 << c
+		}
+	}
+	return set
 }
 
 // own returns the node itself if this step made it, and otherwise a copy.
@@ -139,29 +151,28 @@ func (t *tree) at(i int) (*record, string) {
 
 // set replaces the record of a member.
 func (t *tree) set(i int, r record, o *owner, by *timing) {
-	t.root = t.root.set(t.shift, i, r, o, by)
+	t.root, _ = t.root.set(t.shift, i, r, o, by)
 }
 
-func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
+// set returns the node with the record replaced, and the classes in which it differs as a child.
+func (n *node) set(shift uint, i int, r record, o *owner, t *timing) (_ *node, differs uint8) {
 	n = n.own(o)
 	slot := i >> shift & nodeMask
 	var was, is instants
 	if shift == 0 {
 		old := &n.records[slot]
 		was, is = t.instants(old), t.instants(&r)
-		n.mark(slot, old.classes(), r.classes())
+		differs = n.mark(slot, old.classes()^r.classes())
 		*old = r
 	} else {
 		old := n.kids[slot]
-		var present uint8
-		was, present = old.first, old.present // read before the change, which writes old itself if this step owns it
-		kid := old.set(shift-bitsPerNode, i, r, o, t)
+		was = old.first // read before the change, which writes old itself if this step owns it
+		var kid *node
+		kid, differs = old.set(shift-bitsPerNode, i, r, o, t)
 		if kid != old {
 			n.kids[slot] = kid
 		}
-		if is = kid.first; kid.present != present {
-			n.mark(slot, present, kid.present)
-		}
+		is, differs = kid.first, n.mark(slot, differs)
 	}
 	switch {
 	case is.due <= n.first.due:
@@ -175,7 +186,7 @@ func (n *node) set(shift uint, i int, r record, o *owner, t *timing) *node {
 	case was.free == n.first.free:
 		n.first.free = n.earliest(was.free, t, instants.isFree)
 	}
-	return n
+	return n, differs
 }
 
 // earliest returns the earliest instant of a kind below. It stops at one that is as early as bound,
@@ -197,14 +208,14 @@ func (n *node) earliest(bound int64, t *timing, of func(instants) int64) int64 {
 func (t *tree) add(name string, r record, o *owner) {
 	if t.size == nodeWidth<<t.shift {
 		root := &node{owner: o, first: t.root.first, kids: []*node{t.root}}
-		root.mark(0, 0, t.root.present)
+		root.mark(0, t.root.present())
 		t.root, t.shift = root, t.shift+bitsPerNode
 	}
-	t.root = t.root.add(t.shift, t.size, name, r, o)
+	t.root, _ = t.root.add(t.shift, t.size, name, r, o)
 	t.size++
 }
 
-func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
+func (n *node) add(shift uint, i int, name string, r record, o *owner) (_ *node, differs uint8) {
 	if n == nil {
 		n = &node{owner: o, first: instants{never, never}}
 	}
@@ -213,20 +224,16 @@ func (n *node) add(shift uint, i int, name string, r record, o *owner) *node {
 	if shift == 0 {
 		n.records = append(n.records, r)
 		n.names = append(slices.Clip(n.names), name) // clipped, because other nodes share the array after it
-		n.mark(slot, 0, r.classes())
-		return n
+		return n, n.mark(slot, r.classes())
 	}
 	var kid *node
-	var present uint8
 	if slot < len(n.kids) {
 		kid = n.kids[slot]
-		present = kid.present // read before the change, as in set
 	} else {
 		n.kids = append(n.kids, nil)
 	}
-	n.kids[slot] = kid.add(shift-bitsPerNode, i, name, r, o)
-	n.mark(slot, present, n.kids[slot].present)
-	return n
+	n.kids[slot], differs = kid.add(shift-bitsPerNode, i, name, r, o)
+	return n, n.mark(slot, differs)
 }
 
 // find returns the first member of a class, or -1.
