@@ -2,8 +2,8 @@ package rollout
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
@@ -43,6 +43,52 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 	}
 }
 
+// lookAtUnlimitedFailures finds targets to which a version goes on however often it has failed on
+// others. A deployment of which one environment waits for the success of another is left out, and so
+// are members of a bracket that holds after a failure under a limit: their failures keep the slots.
+func (l *lint) lookAtUnlimitedFailures() {
+	if len(l.w.set.customs) > 0 { // a rule of the host's may count failures
+		return
+	}
+	proves := map[int32]bool{} // deployments
+	for _, c := range l.classes {
+		if _, d := l.w.splitPair(c.pair); len(c.view.progressions) > 0 {
+			proves[d] = true
+		}
+	}
+	for _, c := range l.classes {
+		view := c.view
+		_, d := l.w.splitPair(c.pair)
+		if len(view.policies) == 0 || len(view.budgets) > 0 || proves[d] || len(l.w.pairs[c.pair].targets) < 3 {
+			continue // of two, the first that fails is half of them
+		}
+		if !view.paced() {
+			first := view.policies[0]
+			l.add(Finding{Policy: first.id, Path: join(first.path, "rules")}, LintFailureBudgetMissing, SeverityInfo, reachOf(c.targets),
+				"a version starts on all targets of its deployment in an environment at once, before any failure is known",
+				"add a gradualRollout or a resourceConcurrency rule for them, and a failureBudget")
+			continue
+		}
+		var unlimited reach
+		for _, i := range c.targets {
+			if b := l.bracketOf[i]; b == nil || len(view.concurrency) == 0 || !holdsSlots(b.rule.bracket.WithDefaults()) {
+				unlimited.add(i)
+			}
+		}
+		if unlimited.some() {
+			l.add(findingOf(view.pace(), ""), LintFailureBudgetMissing, SeverityInfo, unlimited,
+				"a version goes on to the next target however many have failed: a curve advances with time alone, and a job that has failed gives its slot back",
+				"add a failureBudget for them")
+		}
+	}
+}
+
+// holdsSlots reports whether an execution in which a main member has failed keeps its slots until an
+// operator decides.
+func holdsSlots(rule bracket.Rule) bool {
+	return rule.OnMemberFailure == bracket.Hold || rule.OnMemberFailure == bracket.RollbackMember && !rule.AllowMixedPost
+}
+
 // lookAtBudgetLimits finds the parts of a failure budget that no number of failures exceeds. It
 // reports whether there is one that may be exceeded. most is the number of targets of the largest
 // deployment that the budget governs.
@@ -72,6 +118,18 @@ func (l *lint) lookAtBudgetLimits(rule *compiledRule, all reach, most int) (mayH
 }
 
 // paced reports whether anything keeps the targets of a view from starting all at once.
-func (v *view) paced() bool {
-	return len(v.concurrency) > 0 || slices.ContainsFunc(v.gradual, func(rule *compiledRule) bool { return *rule.gradual.TimeScaleInterval > 0 })
+func (v *view) paced() bool { return v.pace() != nil }
+
+// pace returns the first rule that keeps the targets of a view from starting all at once, a curve
+// rather than a pool; nil if there is none.
+func (v *view) pace() *compiledRule {
+	for _, rule := range v.gradual {
+		if *rule.gradual.TimeScaleInterval > 0 {
+			return rule
+		}
+	}
+	if len(v.concurrency) > 0 {
+		return v.concurrency[0]
+	}
+	return nil
 }

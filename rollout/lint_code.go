@@ -196,6 +196,12 @@ const (
 	// environment hold the next. There is no finding beside a [CustomRule], which may spread the
 	// starts.
 	LintFailureBudgetUnpaced LintCode = "failure_budget_unpaced"
+	// LintFailureBudgetMissing, information: nothing stops a version that fails. Targets have no
+	// failure budget, and either all of them start at once, or a curve or pool goes on to the next
+	// whatever became of the last. There is no finding for a deployment of which an environment waits
+	// for the success of another, for members of a bracket that holds after a failure and has a pool,
+	// or beside a [CustomRule]. Add a failureBudget, and what spreads the starts.
+	LintFailureBudgetMissing LintCode = "failure_budget_missing"
 	// LintBracketRolesDerived: only the dependencies decide which members are hooks. A warning if
 	// they make hooks, or make none only because a member has no dependency; information if they
 	// make none anyway. Write memberRoles.

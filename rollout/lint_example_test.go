@@ -51,4 +51,8 @@ func ExamplePolicySet_Lint() {
 	//   at  rules[0].resourceConcurrency.limit
 	//   is  20% of 3, rounded by floor, is 0: nobody starts
 	//   fix round by ceil or floor_min_1, or write a count
+	// info failure_budget_missing
+	//   at  rules[0].resourceConcurrency
+	//   is  a version goes on to the next target however many have failed: a curve advances with time alone, and a job that has failed gives its slot back
+	//   fix add a failureBudget for them
 }

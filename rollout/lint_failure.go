@@ -21,6 +21,7 @@ func (l *lint) lookAtFailures() {
 	l.lookAtRetriesInVain()
 	l.lookAtRetriesWithoutEnd()
 	l.lookAtRecalls()
+	l.lookAtUnlimitedFailures()
 	for _, rule := range l.w.set.budgets {
 		l.lookAtBudget(rule)
 	}
