@@ -21,9 +21,18 @@ import (
 // A target counts as failed from the end of the first job that failed until a later job of the
 // version succeeds there, also while that later job is active. Jobs with other statuses, and those
 // that took the target back to the version, count neither way. The targets are those of one
-// deployment that the rule governs and that are in the version's scope. Failures of other versions
-// do not count, so a version with the fix begins with a budget of its own. A job that hangs has not
-// failed before it ends; onStuck of a [concurrency.Rule] says what becomes of its slot.
+// deployment that the rule governs and that are in the version's scope. A run that a
+// [Target.OutdatedAt] asks for can fail as well, and then counts against the version.
+//
+// A job that hangs has not failed before it ends, even if the machine that should report is dead.
+// So the budget does not stop a version of which every job hangs, and a curve takes it to all
+// targets: only a pool does, because the jobs keep their slots, or a host that ends as failed what
+// takes too long. onStuck of a [concurrency.Rule] says what becomes of such a slot.
+//
+// Failures of other versions do not count, so a version with the fix begins with a budget of its
+// own. So does each of many bad versions, such as files that are generated every few minutes, and
+// in the order that is another one for every version each of them fails on other targets: write
+// [SaltNone], so that the same few fail, or let versions succeed in another environment first.
 //
 // MaxFailures is a share of all targets: where it is a percentage of a large fleet, many targets fail
 // before it holds a version that fails on all of them. MaxFailureRate is a share of those on which

@@ -15,6 +15,9 @@ import (
 // version to paused; to stop its curve as well, close a window, or freeze it with PauseCurves of
 // [Freeze]. To let success decide what is next, use an EnvironmentProgression between environments,
 // package staged for stages with gates between them, or a [CustomRule].
+//
+// Targets that join once the curve of a version has come to its end are due at once, however many
+// they are: let a pool spread them.
 type GradualRollout struct {
 	RolloutType RolloutType `json:"rolloutType"` // required
 

@@ -13,9 +13,11 @@ import (
 // back itself. The version stays denied on the target. A newer version that may start, or waits for
 // a slot alone, comes in place of the way back, and an [Override] of the rule, as the operator's
 // command, lifts the denial for as long as it lasts. The first failure counts: what a retry rule
-// would repeat is taken back, and retry rules are not asked while the version is denied.
-// Neither windows nor curves delay a rollback, and it comes before every other start; only the pools,
-// a job that is still at work on the target, and a [Freeze] without FinishBegun do.
+// would repeat is taken back, and retry rules are not asked while the version is denied. Neither
+// windows nor curves delay a rollback, and it comes before every other start; only the pools, a job
+// that is still at work on the target, and a [Freeze] without FinishBegun do. So without a pool all
+// targets go back at once. Where jobs that hang have all slots of a pool, end them, or override the
+// concurrency rule for the version to go back to.
 //
 // OnJobStatuses and OnVerificationFailure look at one target, and take only that target back. They
 // go by the newest job of the version there that was neither cancelled nor skipped, unless the rule
@@ -23,12 +25,13 @@ import (
 // OnVersionStatuses and OnFailureBudget look at the version, and take back all targets of the rule
 // that have or have begun it, also those where it succeeded, but not those that have begun a newer
 // one since, even if that failed: what is there now is of the newer one, so take that back as well.
-// Nor do those go further back that a rollback has brought to this version. The two act for as long
-// as the version has the status or is over the budget; a target that went back before that was over
-// stays where it is.
-// To bring the version there again, override the rule. The targets of the override then start at
-// once, as far as the pools allow, because they had their turn in the curve before. A new version
-// with the same content has a curve of its own.
+// Nor do those go further back that a rollback has brought to this version. So where several
+// versions in a row are bad, give all of them the status before the next plan, or the older ones
+// first: else targets go from the newest to one that is bad as well, and stay there until a newer
+// one comes. The two act for as long as the version has the status or is over the budget; a target
+// that went back before that was over stays where it is. To bring the version there again, override
+// the rule. The targets of the override then start at once, as far as the pools allow, because they
+// had their turn in the curve before. A new version with the same content has a curve of its own.
 //
 // The target goes back to the version of the newest earlier job that succeeded and does not itself
 // trigger a rollback rule, as one whose verification failed may, or one whose version is taken back
@@ -43,7 +46,8 @@ import (
 // any other: a run that a [Target.OutdatedAt] asks for has [PurposeDeploy], and is repeated if it
 // fails. Nothing is asked about that version, which ran there before: it may have been paused or
 // withdrawn since, and its targetSelector may leave the target out by now, as after the target was
-// relabelled. Nor is asked what other deployments need, see [VersionDependency].
+// relabelled. Nor is asked what other deployments need, see [VersionDependency]: take back first
+// what needs the version.
 //
 // In a bracket a job that goes wrong is a final failure, and onMemberFailure decides. So is any job
 // of a version that is taken back, if it ends without success from then on. An open execution is

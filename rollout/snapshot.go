@@ -271,7 +271,11 @@ type Target struct {
 	// attempt was left; in a bracket it is the run of the group that takes the target along, see
 	// [bracket.Target]. A bracket runs the target again only while its version may be deployed. A
 	// target whose version was paused since, or succeeded elsewhere too long ago, is left as it is
-	// until the next group. Outside brackets such a target is run again all the same.
+	// until the next group. Outside brackets such a target is run again all the same: neither the
+	// gates of the version nor a failureBudget, a cooldown or a curve is asked, but only windows,
+	// freezes, pools and rules of the host. Without a pool all targets that are outdated start at
+	// once, and with one they go on however many fail, unless a [Rollback] takes back the version. So
+	// set it on a few targets first, or publish a version instead.
 	OutdatedAt time.Time `json:"outdatedAt,omitzero"`
 
 	// Priority moves a target forward among those present at the start of a rollout, or back if it is
