@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/concurrency"
@@ -30,7 +31,7 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 		}
 	}
 	for c := range l.governed(rule) {
-		if populations[of(c)] > 1 && !follows[of(c)] && !c.view.paced() {
+		if populations[of(c)] > 1 && !follows[of(c)] && l.paceOf(c) == nil {
 			unpaced.merge(reachOf(c.targets))
 		}
 	}
@@ -39,7 +40,7 @@ func (l *lint) lookAtBudget(rule *compiledRule) {
 	}
 	if unpaced.some() && len(l.w.set.customs) == 0 { // a rule of the host's may spread the starts
 		l.add(findingOf(rule, ""), LintFailureBudgetUnpaced, SeverityWarning, unpaced,
-			"all its targets start at once, before any failure is known", "add a gradualRollout or a resourceConcurrency rule for them")
+			"all its targets start at once, before any failure is known", "add a gradualRollout or a resourceConcurrency rule that spreads them")
 	}
 }
 
@@ -62,11 +63,12 @@ func (l *lint) lookAtUnlimitedFailures() {
 		if len(view.policies) == 0 || len(view.budgets) > 0 || proves[d] || len(l.w.pairs[c.pair].targets) < 3 {
 			continue // of two, the first that fails is half of them
 		}
-		if !view.paced() {
+		pace := l.paceOf(c)
+		if pace == nil {
 			first := view.policies[0]
 			l.add(Finding{Policy: first.id, Path: join(first.path, "rules")}, LintFailureBudgetMissing, SeverityInfo, reachOf(c.targets),
 				"a version starts on all targets of its deployment in an environment at once, before any failure is known",
-				"add a gradualRollout or a resourceConcurrency rule for them, and a failureBudget")
+				"add a gradualRollout or a resourceConcurrency rule that spreads them, and a failureBudget")
 			continue
 		}
 		var unlimited reach
@@ -76,7 +78,7 @@ func (l *lint) lookAtUnlimitedFailures() {
 			}
 		}
 		if unlimited.some() {
-			l.add(findingOf(view.pace(), ""), LintFailureBudgetMissing, SeverityInfo, unlimited,
+			l.add(findingOf(pace, ""), LintFailureBudgetMissing, SeverityInfo, unlimited,
 				"a version goes on to the next target however many have failed: a curve advances with time alone, and a job that has failed gives its slot back",
 				"add a failureBudget for them")
 		}
@@ -117,19 +119,28 @@ func (l *lint) lookAtBudgetLimits(rule *compiledRule, all reach, most int) (mayH
 	return mayHold
 }
 
-// paced reports whether anything keeps the targets of a view from starting all at once.
-func (v *view) paced() bool { return v.pace() != nil }
-
-// pace returns the first rule that keeps the targets of a view from starting all at once, a curve
-// rather than a pool; nil if there is none.
-func (v *view) pace() *compiledRule {
-	for _, rule := range v.gradual {
-		if *rule.gradual.TimeScaleInterval > 0 {
+// paceOf returns the first rule that keeps targets from starting all at once, a curve rather than a
+// pool; nil if there is none. A curve whose first turn is that of all does not, nor does a pool with
+// room for all its members.
+func (l *lint) paceOf(c targetClass) *compiledRule {
+	n := len(l.w.pairs[c.pair].targets)
+	for _, rule := range c.view.gradual {
+		if last, err := rule.gradual.Offset(n-1, n); err != nil || last > 0 {
 			return rule
 		}
 	}
-	if len(v.concurrency) > 0 {
-		return v.concurrency[0]
+	for _, rule := range c.view.concurrency {
+		spreads := func(i int32) bool {
+			index := l.w.capacity.under(rule, l.w.targets[i].resource)
+			if index == none {
+				return false
+			}
+			total := l.w.capacity.snapshot.Pools[index].Total
+			return l.places(index) < total || l.perPeriod(index) < total || !rule.pool.MaxActiveKeys.IsZero()
+		}
+		if slices.ContainsFunc(c.targets, spreads) {
+			return rule
+		}
 	}
 	return nil
 }

@@ -191,10 +191,10 @@ const (
 	// minimumSample.
 	LintFailureBudgetUnreachable LintCode = "failure_budget_unreachable"
 	// LintFailureBudgetUnpaced, a warning: targets under a failure budget have neither a curve nor
-	// a pool, so all of them start at once, before any failure is known. Add one of the two. With
-	// anyEnvironment a progression or an approval will do as well, because the failures in one
-	// environment hold the next. There is no finding beside a [CustomRule], which may spread the
-	// starts.
+	// a pool, or only a first wave of all or a pool with room for all, so all of them start at once,
+	// before any failure is known. Add one of the two. With anyEnvironment a progression or an
+	// approval will do as well, because the failures in one environment hold the next. There is no
+	// finding beside a [CustomRule], which may spread the starts.
 	LintFailureBudgetUnpaced LintCode = "failure_budget_unpaced"
 	// LintFailureBudgetMissing, information: nothing stops a version that fails. Targets have no
 	// failure budget, and either all of them start at once, or a curve or pool goes on to the next
