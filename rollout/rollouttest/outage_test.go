@@ -68,6 +68,13 @@ func TestOutages(t *testing.T) {
 			}
 		}}
 	}
+	down := func(minute, n int) rollouttest.Change {
+		return rollouttest.Change{At: noon.Add(time.Duration(minute) * time.Minute), What: "most nodes look down", Do: func(s *rollout.Snapshot) {
+			for k := range n {
+				s.Unavailable = append(s.Unavailable, fmt.Sprintf("node-%d", k))
+			}
+		}}
+	}
 	override := func(version string) func(*rollout.Snapshot) {
 		return func(s *rollout.Snapshot) {
 			release(0, "v2")(s)
@@ -99,6 +106,13 @@ func TestOutages(t *testing.T) {
 
 		{why: "who joins after the curve is due at once", rules: curve(60, "") + "," + budget, fleet: joined, job: fails, started: 50},
 		{why: "a pool spreads them", rules: curve(60, "") + "," + budget + "," + pool, fleet: joined, job: fails, started: 5},
+
+		{why: "of nodes that look down all start at once, whatever the limit", rules: budget + "," + pool, fleet: release(0, "v2"), job: hangs, changes: []rollouttest.Change{down(1, 40)}, started: 40},
+		{why: "a curve still spreads them", rules: curve(3600, "") + "," + budget + "," + pool, fleet: release(0, "v2"), job: hangs, changes: []rollouttest.Change{down(1, 40)}, started: 20},
+		{why: "a freeze holds them", rules: budget + "," + pool, fleet: func(s *rollout.Snapshot) {
+			release(0, "v2")(s)
+			s.Freezes = []rollout.Freeze{{ID: "doubt", CreatedAt: noon.Add(time.Minute), CreatedBy: "host", Reason: "most nodes look down"}}
+		}, job: hangs, changes: []rollouttest.Change{down(1, 40)}, started: 5},
 
 		{why: "the newer of two bad versions first: back to the other, for good", rules: curve(60, "") + "," + back, fleet: release(40*time.Minute, "v2", "v3"), changes: []rollouttest.Change{reject(45, "v3"), reject(47, "v2")},
 			started: 48, ends: map[string]int{"v1": 44, "v2": 4}},
