@@ -24,8 +24,9 @@
 //  1. Every interval is half-open, without tolerance: it includes its start and excludes its end.
 //  2. Days are the local days on which a window starts: a Friday night window from 22:00 to 04:00
 //     is open on Saturday at 02:00.
-//  3. A recurrence of every second day, week or month is counted from its anchor, never from the instant
-//     asked about. The same question has the same answer, whenever and however often it is asked.
+//  3. A recurrence of every second day, week or month is counted from its anchor, never from the
+//     instant asked about. The same question has the same answer, whenever and however often it is
+//     asked.
 //  4. A fault is an error, never a guess: an unknown zone is not UTC, and an rrule beyond the
 //     subset is refused, not shortened.
 //  5. Every search ends: at the horizon of the calendar, five years after the instant asked about
