@@ -116,10 +116,10 @@ func drawPlan(t *rapid.T, at place) plan {
 	case 1:
 		p.byFields = true
 	default:
-		switch rapid.IntRange(0, 3).Draw(t, "frequency") {
+		switch rapid.IntRange(0, 2).Draw(t, "frequency") {
 		case 0:
 			p.weekly, p.days = false, map[int]bool{}
-		case 1, 2:
+		case 1:
 			p.onMonths(at.middle.AddDate(0, 0, rapid.IntRange(-4, 4).Draw(t, "on")), func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "month") })
 		}
 		p.hours = append(p.hours, rapid.SliceOfN(hour, 0, 3).Draw(t, "hours")...)

@@ -268,7 +268,7 @@ func (s *schedule) requireAnchor(f *faults) {
 		open bool
 		what string
 	}{
-		{s.pattern.interval > 1, "INTERVAL is above 1, so something must say which days or weeks count"},
+		{s.pattern.interval > 1, "INTERVAL is above 1, so something must say which days, weeks or months count"},
 		{s.pattern.hours == nil, "there is no BYHOUR, so something must say the time of day"},
 		{s.pattern.weekly && s.pattern.days == 0, "there is no BYDAY, so something must say the day"},
 		{s.pattern.monthly && s.pattern.anyDay(), "there is neither BYDAY nor BYMONTHDAY, so something must say the day"},
