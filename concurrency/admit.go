@@ -100,7 +100,7 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 
 // open reports whether the pool has a place and a key for every resource.
 func (p *poolState) open() bool {
-	return p.active+int(p.reserved) < p.max && p.reserved < p.rate && (p.family == none || p.keyed > 0)
+	return p.active+int(p.reserved) < p.max && p.reserved < p.rate && !p.halted && (p.family == none || p.keyed > 0)
 }
 
 // refusal returns why the pool has no place for one more resource, empty if it has one. own says
@@ -111,6 +111,8 @@ func (p *poolState) refusal(own bool) Reason {
 		return PoolUnknown
 	case p.max == 0:
 		return SlotPaused
+	case p.halted:
+		return SlotHalted
 	case p.active >= p.max:
 		return SlotFull
 	case p.rate <= 0:
@@ -156,10 +158,8 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	if !l.strict || !l.strictIn(c.Needs) {
 		return
 	}
-	for _, r := range refusals {
-		if r.Reason == SlotPaused || r.Reason == PoolUnknown {
-			return
-		}
+	if slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.isLasting() }) {
+		return
 	}
 	for _, pool := range l.ordered(c.Needs) {
 		p := &l.pools[pool]

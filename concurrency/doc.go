@@ -33,12 +33,16 @@
 // max(pool) = min(total, limit of total) may be active. A start that consumes makes its resource
 // begin in the pool; a [Rate] limits how many begin within its period.
 //
+// So what is broken can always be repaired. But if a fault of the network makes half of a fleet look
+// down, that half may start at once: HaltAboveUnavailable of a [Rule] says when nothing begins any
+// more.
+//
 // These invariants hold in every state, and the tests refer to them by number:
 //
 //	I1   After any part of a batch is carried out, active ≤ max, or that part started only
 //	     holders and resources that were disrupted already.
-//	I2   A holder is never refused, not even above the limit, in a paused pool or in an unknown
-//	     one, unless Begins is set, see Candidate.
+//	I2   A holder is never refused, not even above the limit, in a paused pool, a halted or an
+//	     unknown one, unless Begins is set, see Candidate.
 //	I3   An admitted candidate fits all its pools; without strict a refused one took nothing.
 //	I4   The order of the input changes nothing.
 //	I5   Planning again after a plan is carried out admits nothing more that consumes, as long as

@@ -47,6 +47,7 @@ type poolState struct {
 	keyed    int32 // resources with a keyed place: with one the pool is among the active ones of its family
 	unknown  bool
 	strict   bool
+	halted   bool
 }
 
 // family counts the pools of one rule that have an active member.
@@ -62,6 +63,7 @@ type place struct {
 	pool        int32
 	holds       int32 // first lease, or none
 	unavailable bool
+	halted      bool // it is unavailable in a pool that is halted: that makes it count, but lets nobody start
 	departed    bool // no member: its leases do not count
 	counting    bool // it is in the pool's active
 	keyed       bool // it counts, by more than leases of keyless holders
@@ -70,8 +72,11 @@ type place struct {
 	crowded     bool // its leases are in ledger.crowds
 }
 
-// down reports whether the resource is unavailable, or a member with a lease, counting or not.
-func (p *place) down() bool { return p.unavailable || p.holds != none && !p.departed }
+// down reports whether the resource is down already for a start on it: unavailable in a pool that
+// is not halted, or a member with a lease, counting or not.
+func (p *place) down() bool {
+	return p.unavailable && !p.halted || p.holds != none && !p.departed
+}
 
 // hold is a lease, or an active job without one.
 type hold struct {

@@ -113,9 +113,11 @@ func (l *ledger) count(i int32, p *Pool, running map[Holder]bool, now time.Time)
 		return
 	}
 	summary.Unavailable = sortedTexts(p.Unavailable)
+	summary.Halted = p.haltsAt(len(summary.Unavailable))
+	l.pools[i].halted = summary.Halted
 	for _, resource := range summary.Unavailable {
 		at := l.place(l.resource(resource), i)
-		l.places[at].unavailable = true
+		l.places[at].unavailable, l.places[at].halted = true, summary.Halted
 		l.recount(at)
 	}
 }

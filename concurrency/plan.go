@@ -73,16 +73,17 @@ type Refusal struct {
 //
 // First, by the leases as they were read, Plan admits every candidate that consumes nothing: a
 // holder of a lease in any pool, which is never refused; a candidate whose resource is active or
-// unavailable in every pool it needs; and a candidate that needs no pool. With Begins set, see
-// [Candidate], a candidate is a holder only in the pools of its leases. A resource that may need
-// the key of a Family, see [Pool], takes its turn with the others.
+// unavailable in every pool it needs, unless it is merely unavailable in a pool that is halted; and
+// a candidate that needs no pool. With Begins set, see [Candidate], a candidate is a holder only in
+// the pools of its leases. A resource that may need the key of a Family, see [Pool], takes its turn
+// with the others.
 //
 // Then, in order, Plan admits a candidate if and only if every pool in which its resource is not
 // active yet has a place left. An admission counts at once: a further start of the same resource
 // consumes nothing where the first one did. Admission is all or nothing. A refused candidate takes
 // nothing, unless a pool it needs is strict. Then it reserves the place that it would have taken in
-// each pool, and with the place the key, except while one of the refusing pools is paused or
-// unknown. In a pool where it needs no place it reserves nothing.
+// each pool, and with the place the key, except while one of the refusing pools is paused, halted
+// or unknown. In a pool where it needs no place it reserves nothing.
 //
 // Only what was held before the batch makes a holder. A start is therefore safe to carry out
 // without any other start of the plan: it disrupts no further resource beyond the limits. But a

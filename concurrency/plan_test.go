@@ -62,8 +62,8 @@ func (s *scene) quarantined(pool string, resources ...string) *scene {
 	return s
 }
 
-func (s *scene) unavailable(pool, resource string) *scene {
-	s.pool(pool).Unavailable = append(s.pool(pool).Unavailable, resource)
+func (s *scene) unavailable(pool string, resources ...string) *scene {
+	s.pool(pool).Unavailable = append(s.pool(pool).Unavailable, resources...)
 	return s
 }
 
@@ -126,6 +126,20 @@ func (s *scene) verdict(r Result) []string {
 }
 
 func ten(limit Limit) Pool { return Pool{Key: "nodes", Limit: limit, Total: 10} }
+
+// halted has a strict pool of one and a zone that halts above a number of unavailable members, which
+// is also what the pool of all does; with keys they are one family.
+func halted(above Limit, keys int) *scene {
+	s := newScene(ten(Count(1)), Pool{Key: "zone", Limit: Count(1), Total: 5})
+	for i := range s.Pools {
+		s.Pools[i].HaltAboveUnavailable = above
+		if keys > 0 {
+			s.Pools[i].Family, s.Pools[i].MaxActiveKeys = "f", keys
+		}
+	}
+	s.Pools[0].Strict = keys == 0
+	return s
+}
 
 func stuck(allowance int, onStuck OnStuck) Pool {
 	return Pool{Key: "nodes", Limit: Count(2), Total: 10, StuckAfter: time.Hour, OnStuck: onStuck, QuarantineAllowance: Count(allowance)}
@@ -232,6 +246,31 @@ func TestPlanRows(t *testing.T) {
 			[]string{"n1 slot_held"}, "a holder is admitted in every pool, also above the limit: it is down already"},
 		{"holder, paused and unknown", newScene(ten(Count(0)), Pool{Key: "lost", Unknown: true}).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes", "lost").ask("n2", "g", "nodes", "lost"),
 			[]string{"n1 slot_held", "n2 lost:pool_unknown nodes:slot_paused"}, "a holder is never refused; all others learn of every pool that refuses, by key"},
+		{"halted", halted(Count(2), 0).unavailable("nodes", "n1", "n2", "n3").lease("nodes", "n3", "g", 0).lease("nodes", "n9", "g", 0).
+			ask("n1", "g", "nodes").ask("n4", "g", "nodes").ask("n3", "g", "nodes").ask("n3", "h", "nodes").begins("n9", "g", "nodes"),
+			[]string{"n3 slot_held", "n3 slot_already_down", "n9 slot_held", "n1 nodes:slot_halted", "n4 nodes:slot_halted"},
+			"so many look down that it may be the view that is broken: only who holds goes on, and who comes to where somebody does"},
+		{"halted, not yet", halted(Count(2), 0).unavailable("nodes", "n1", "n2", "n1").ask("n1", "g", "nodes").ask("n4", "g", "nodes"),
+			[]string{"n1 slot_already_down", "n4 nodes:slot_full"}, "as many as are named may be unavailable, and who is listed twice is one: the broken one is repaired"},
+		{"halted, percent", halted(Percent(19), 0).unavailable("nodes", "n1", "n2").ask("n1", "g", "nodes"),
+			[]string{"n1 nodes:slot_halted"}, "two of ten are more than 19 %"},
+		{"halted, percent, not yet", halted(Percent(20), 0).unavailable("nodes", "n1", "n2").ask("n1", "g", "nodes"),
+			[]string{"n1 slot_already_down"}, "two of ten are not more than 20 %"},
+		{"halted by one", halted(Count(0), 0).unavailable("nodes", "n1").ask("n1", "g", "nodes"),
+			[]string{"n1 nodes:slot_halted"}, "0 is not unset"},
+		{"halted by nobody", halted(Count(0), 0).ask("n1", "g", "nodes"),
+			[]string{"n1 slot_free"}, "nobody is not more than 0"},
+		{"halted, paused", func() *scene {
+			s := halted(Count(0), 0).unavailable("nodes", "n1").ask("n2", "g", "nodes").ask("n1", "g", "nodes")
+			s.Pools[0].Limit = Count(0)
+			return s
+		}(), []string{"n2 nodes:slot_paused", "n1 nodes:slot_paused"}, "members that come back do not help as long as the limit is 0"},
+		{"halted, strict", halted(Count(0), 0).unavailable("zone", "n1").ask("n1", "g", "nodes", "zone").ask("n2", "g", "nodes"),
+			[]string{"n2 slot_free", "n1 zone:slot_halted"}, "who cannot start for long reserves nothing"},
+		{"halted, key", func() *scene {
+			s := halted(Count(0), 1)
+			return s.unavailable("zone", "n1").ask("n1", "g", "zone").ask("n5", "g", "nodes")
+		}(), []string{"n1 zone:slot_halted", "n5 nodes:slot_keys_full"}, "a zone with a dead node is an active one, halted or not"},
 		{"twice", newScene(ten(Count(1))).ask("n1", "a", "nodes").ask("n1", "b", "nodes").ask("n2", "a", "nodes"),
 			[]string{"n1 slot_free", "n1 slot_already_down", "n2 nodes:slot_full"}, "two groups on one resource are one disruption"},
 		{"two groups, two leases", newScene(ten(Count(2))).lease("nodes", "n1", "a", 0).lease("nodes", "n1", "b", 0).ask("n2", "a", "nodes"),
@@ -817,7 +856,7 @@ func TestPlanInputFaults(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for reason, want := range map[Reason]ConditionKind{
 		SlotFree: "", SlotHeld: "", SlotAlreadyDown: "", RuleNotApplicable: "",
-		SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config", SlotRateFull: "rate",
+		SlotHalted: "available", SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config", SlotRateFull: "rate",
 	} {
 		if reason.On() != want {
 			t.Errorf("%s: on %q, want %q", reason, reason.On(), want)

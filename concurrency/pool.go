@@ -39,6 +39,12 @@ type Pool struct {
 	// QuarantineAllowance is how many quarantined leases do not count; a percentage of Total is
 	// rounded down. Unset means 0.
 	QuarantineAllowance Limit
+	// HaltAboveUnavailable is how many members may be unavailable before the pool halts: while more
+	// are, only holders start in it, and candidates whose resource has a lease there; those whose
+	// resource is merely unavailable are refused, too, with SlotHalted. All of Unavailable count,
+	// also those that have a lease. A percentage of Total need not be rounded: more members than
+	// that are more than its floor. Unset means that the pool never halts.
+	HaltAboveUnavailable Limit
 
 	// Unknown says that the host knows only the key of the pool, for example because no rule makes
 	// it any more. Only holders start in it; all fields but Key are ignored.
@@ -58,8 +64,8 @@ type Pool struct {
 	Jobs []Holder
 	// Unavailable are the members that are down as the host observed it: not ready, cordoned,
 	// drained by hand. They count, and a start on one of them takes no further place, in a pool that
-	// is full or paused as well. The host leaves out the candidates of those that are to be left
-	// alone.
+	// is full or paused as well, but not in one that is halted: see HaltAboveUnavailable. The host
+	// leaves out the candidates of those that are to be left alone.
 	Unavailable []string
 	// Departed are resources with a lease in Record that were observed to be members no longer,
 	// such as after a change of label: their leases stay but do not count. A resource that merely
@@ -73,6 +79,14 @@ func (p *Pool) max() int {
 		return 0
 	}
 	return min(p.Total, p.Limit.Of(p.Total, p.Rounding))
+}
+
+// Halted reports whether more of the pool's members are unavailable than HaltAboveUnavailable says.
+func (p *Pool) Halted() bool { return p.haltsAt(len(sortedTexts(p.Unavailable))) }
+
+// haltsAt reports whether the pool halts if so many members are unavailable.
+func (p *Pool) haltsAt(unavailable int) bool {
+	return !p.HaltAboveUnavailable.IsZero() && unavailable > p.HaltAboveUnavailable.Of(p.Total, Floor)
 }
 
 // record returns the stored record, or the first one of a pool that was never used.
@@ -204,8 +218,9 @@ type Summary struct {
 	Starts    int  // leases that the plan's admissions add
 	KeyActive bool // the pool is among the active ones of its Family, after the plan's admissions
 
-	Total int // members
-	Max   int // a start that consumes is admitted only while Active is below it
+	Total  int  // members
+	Halted bool // more members are unavailable than HaltAboveUnavailable of the [Pool] says
+	Max    int  // a start that consumes is admitted only while Active is below it
 
 	// RateOpens is the instant from which the pool's Rate lets one more member begin, by what the
 	// Record remembers, if candidates wait for that. It is zero if none do, and if they wait only

@@ -41,6 +41,9 @@ func (s Summary) String() string {
 	if s.KeyActive {
 		text += ", key active"
 	}
+	if s.Halted {
+		text += ", halted"
+	}
 	if !s.RateOpens.IsZero() {
 		text += ", rate opens at " + stamp(s.RateOpens)
 	}

@@ -30,6 +30,7 @@ func TestPrint(t *testing.T) {
 		{[]Lease{stalled}, "[n1 for g in pool p, token 2, taken at " + at + ", quarantined (stuck)]", "and why it is out of use; it was not since it was taken"},
 		{Summary{}, "0 of at most 0 active, 0 members", "an unknown pool"},
 		{Summary{Active: 1, Max: 2, Total: 1, Starts: 1, KeyActive: true}, "1 of at most 2 active, 1 member, 1 new lease, key active", "one is one"},
+		{Summary{Active: 3, Max: 2, Total: 5, Halted: true, Unavailable: []string{"a", "b", "c"}}, "3 of at most 2 active, 5 members, halted; unavailable a, b, c", "nothing begins"},
 		{
 			Summary{Active: 13, Max: 20, Total: 40, Starts: 2, Holders: crowd, Quarantined: crowd[:2], Stuck: crowd[:1], Unavailable: []string{"n1", "n9"}},
 			"13 of at most 20 active, 40 members, 2 new leases; holders n0 for g, n1 for g, n2 for g, n3 for g, n4 for g, n5 for g, n6 for g, n7 for g, n8 for g, n9 for g, 2 more; quarantined n0 for g, n1 for g; stuck n0 for g; unavailable n1, n9",

@@ -96,6 +96,9 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 				}
 			}
 		}
+		if len(p.Unavailable) > 0 && small("halts", 2) == 2 {
+			p.HaltAboveUnavailable = rapid.SampledFrom([]Limit{Count(0), Count(1), Percent(20), Percent(39)}).Draw(t, "above")
+		}
 		s.Pools = append(s.Pools, p)
 	}
 	for range small("running", 3) {
@@ -286,11 +289,11 @@ func TestI4(t *testing.T) {
 		}
 		got := say(other, moved, mustPlan(t, other, moved))
 		for i := range s.Pools {
-			if got.active[place[i]] != want.active[i] || got.opens[place[i]] != want.opens[i] || got.keys[place[i]] != want.keys[i] {
+			if got.active[place[i]] != want.active[i] || got.opens[place[i]] != want.opens[i] || got.keys[place[i]] != want.keys[i] || got.halted[place[i]] != want.halted[i] {
 				t.Fatalf("I4: active %v %v, want %v %v", got.active, got.keys, want.active, want.keys)
 			}
 		}
-		got.active, want.active, got.keys, want.keys, got.opens, want.opens = nil, nil, nil, nil, nil, nil
+		got.active, want.active, got.keys, want.keys, got.opens, want.opens, got.halted, want.halted = nil, nil, nil, nil, nil, nil, nil, nil
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(verdicts{})); diff != "" {
 			t.Fatal("I4: ", diff)
 		}
@@ -501,7 +504,7 @@ func TestPlanAgainstReference(t *testing.T) {
 				}
 			}
 		}
-	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotRateFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
+	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotRateFull), string(SlotPaused), string(SlotHalted), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
 
 // TestNothingChangesBeforeNext: until the instant that a plan gives, and ever if it gives none, the

@@ -16,6 +16,7 @@ const (
 const (
 	SlotFull     Reason = "slot_full"      // the greatest permitted number of members is active
 	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members, or that of its Rate does
+	SlotHalted   Reason = "slot_halted"    // more members are unavailable than HaltAboveUnavailable of the pool says
 	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
 	SlotRateFull Reason = "slot_rate_full" // as many members have begun as the pool's Rate lets begin in its period
 	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
@@ -26,9 +27,10 @@ const (
 type ConditionKind string
 
 const (
-	OnSlot   ConditionKind = "slot"   // a place in the pool becomes free
-	OnConfig ConditionKind = "config" // the pool's limit, or the pool itself, is configured
-	OnRate   ConditionKind = "rate"   // the pool's Rate lets one more member begin: at RateOpens of its Summary, or a period after the plan's admissions are carried out
+	OnSlot      ConditionKind = "slot"      // a place in the pool becomes free
+	OnConfig    ConditionKind = "config"    // the pool's limit, or the pool itself, is configured
+	OnAvailable ConditionKind = "available" // members of the pool become available again
+	OnRate      ConditionKind = "rate"      // the pool's Rate lets one more member begin: at RateOpens of its Summary, or a period after the plan's admissions are carried out
 )
 
 // On returns the kind of event that can end the wait, empty for the reason of an admitted candidate
@@ -39,8 +41,14 @@ func (r Reason) On() ConditionKind {
 		return OnSlot
 	case SlotPaused, PoolUnknown:
 		return OnConfig
+	case SlotHalted:
+		return OnAvailable
 	case SlotRateFull:
 		return OnRate
 	}
 	return ""
 }
+
+// isLasting reports whether no end of a job lets a candidate start that is refused for the reason:
+// it reserves nothing, because others would wait for it in vain.
+func (r Reason) isLasting() bool { return r == SlotPaused || r == SlotHalted || r == PoolUnknown }

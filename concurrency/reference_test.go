@@ -128,7 +128,16 @@ func (r *reference) downIn(pool int, resource string) bool {
 			return true
 		}
 	}
-	return slices.Contains(p.Unavailable, resource)
+	return slices.Contains(p.Unavailable, resource) && !r.halted(pool)
+}
+
+// halted: by how many distinct members are unavailable.
+func (r *reference) halted(pool int) bool {
+	p, down := r.snapshot.Pools[pool], map[string]bool{}
+	for _, resource := range p.Unavailable {
+		down[resource] = true
+	}
+	return !p.Unknown && !p.HaltAboveUnavailable.IsZero() && len(down) > p.HaltAboveUnavailable.Of(p.Total, Floor)
 }
 
 func (r *reference) max(pool int) int {
@@ -242,6 +251,8 @@ func (r *reference) refusal(pool int, resource string, before []int32) Reason {
 		return PoolUnknown
 	case r.max(pool) == 0 && !r.downIn(pool, resource):
 		return SlotPaused
+	case r.halted(pool) && !r.downIn(pool, resource):
+		return SlotHalted
 	case active >= r.max(pool) && !r.downIn(pool, resource):
 		return SlotFull
 	case r.left(pool, r.now) <= 0 && !r.downIn(pool, resource):
@@ -264,6 +275,7 @@ type verdicts struct {
 	refused  []string // candidate pool=reason …
 	active   []int
 	keys     []bool
+	halted   []bool
 	opens    []time.Time
 	stuck    []string
 	next     time.Time
@@ -336,13 +348,13 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 		for i, n := range r.byKey(c.Needs) {
 			pool := int(n)
 			strict = strict || r.snapshot.Pools[pool].Strict && !r.snapshot.Pools[pool].Unknown
-			if r.activeIn(pool)[c.Resource] && (r.snapshot.Pools[pool].Family == "" || r.keyedIn(pool)[c.Resource]) {
+			if r.downIn(pool, c.Resource) && (r.snapshot.Pools[pool].Family == "" || r.keyedIn(pool)[c.Resource]) {
 				continue
 			}
 			if reason := r.refusal(pool, c.Resource, r.byKey(c.Needs)[:i]); reason != "" {
 				refusals = append(refusals, r.snapshot.Pools[pool].Key+"="+string(reason))
 				timed[pool] = timed[pool] || reason == SlotRateFull || reason == SlotReserved
-				hopeless = hopeless || reason == SlotPaused || reason == PoolUnknown
+				hopeless = hopeless || reason == SlotPaused || reason == SlotHalted || reason == PoolUnknown
 			}
 		}
 		if len(refusals) == 0 {
@@ -371,6 +383,7 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 			}
 		}
 		v.active = append(v.active, len(r.activeIn(i)))
+		v.halted = append(v.halted, r.halted(i))
 		v.keys = append(v.keys, r.snapshot.Pools[i].Family != "" && !r.snapshot.Pools[i].Unknown && len(r.keyedIn(i)) > 0)
 	}
 	return v
@@ -401,6 +414,7 @@ func say(s Snapshot, candidates []Candidate, r Result) verdicts {
 	for _, p := range r.Pools {
 		v.active = append(v.active, p.Active)
 		v.opens = append(v.opens, p.RateOpens)
+		v.halted = append(v.halted, p.Halted)
 		v.keys = append(v.keys, p.KeyActive)
 	}
 	for _, stuck := range r.Stuck {

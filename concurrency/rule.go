@@ -71,6 +71,16 @@ type Rule struct {
 	// QuarantineAllowance is how many quarantined leases, the oldest first, do not count; a
 	// percentage of the members is rounded down. Unset means 0: every quarantined lease counts.
 	QuarantineAllowance Limit `json:"quarantineAllowance,omitzero"`
+	// HaltAboveUnavailable is how many members may be unavailable before the pool halts: while more
+	// are, nothing begins in it but what is at work goes on, because a host that sees so many down may
+	// itself be cut off, or what it rolls out may be the cause. Without it all that look down may
+	// start at once, whatever the limit. Members that a start has made unavailable count, too: a
+	// value below the limit holds starts back that the limit allows. What would repair them waits as
+	// well, such as a way back to an older version: the host decides whom it lets past, in package
+	// rollout by an Override of the rule. With 0 a single one halts the pool. With GroupBy every
+	// value has this by itself. Unset means that the pool never halts. It is not of the RFC: Cluster
+	// API stops repairing machines in the same way.
+	HaltAboveUnavailable Limit `json:"haltAboveUnavailable,omitzero"`
 }
 
 // ParseRule decodes a rule and validates it. Unknown fields are errors. All faults are reported,
@@ -223,6 +233,7 @@ func (r Rule) ValidateShared(first Rule) error {
 	equal("strict", r.Strict, first.Strict)
 	equal("stuckAfterSeconds", r.StuckAfterSeconds, first.StuckAfterSeconds)
 	equal("onStuck", cmp.Or(r.OnStuck, Hold), cmp.Or(first.OnStuck, Hold))
+	equal("haltAboveUnavailable", r.HaltAboveUnavailable, first.HaltAboveUnavailable)
 	equal("quarantineAllowance", allowance(r.QuarantineAllowance), allowance(first.QuarantineAllowance))
 	return f.err()
 }
@@ -255,15 +266,16 @@ func (r Rule) PoolKey(id, value string) string {
 // Departed. r must be valid.
 func (r Rule) Pool(id, value string, total int) Pool {
 	p := Pool{
-		Key:                 r.PoolKey(id, value),
-		Limit:               r.Max(),
-		Rounding:            r.Rounding,
-		Rate:                r.rate(),
-		Total:               total,
-		Strict:              r.Strict,
-		StuckAfter:          time.Duration(r.StuckAfterSeconds) * time.Second,
-		OnStuck:             r.OnStuck,
-		QuarantineAllowance: r.QuarantineAllowance,
+		Key:                  r.PoolKey(id, value),
+		Limit:                r.Max(),
+		Rounding:             r.Rounding,
+		Rate:                 r.rate(),
+		Total:                total,
+		Strict:               r.Strict,
+		StuckAfter:           time.Duration(r.StuckAfterSeconds) * time.Second,
+		OnStuck:              r.OnStuck,
+		QuarantineAllowance:  r.QuarantineAllowance,
+		HaltAboveUnavailable: r.HaltAboveUnavailable,
 	}
 	if !r.MaxActiveKeys.IsZero() {
 		family := r

@@ -23,11 +23,12 @@ func TestParseRule(t *testing.T) {
 		{`{"groupSelector":"resource.metadata['cluster'] == 'prod-east'","limitType":"percentage","limitValue":20}`,
 			Rule{GroupSelector: "resource.metadata['cluster'] == 'prod-east'", LimitType: "percentage", LimitValue: ptr(20)}, Percent(20), "the RFC's rule, verbatim"},
 		{`{"groupSelector":"x","limitType":"count","limitValue":0}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(0)}, Count(0), "0 is written: paused"},
-		{`{"groupSelector":"x","limit":"33%","rounding":"floor_min_1","groupBy":"resource.metadata['zone']","maxActiveKeys":2,"strict":true,"stuckAfterSeconds":3600,"onStuck":"quarantine","quarantineAllowance":"10%"}`,
-			Rule{GroupSelector: "x", Limit: Percent(33), Rounding: FloorMin1, GroupBy: "resource.metadata['zone']", MaxActiveKeys: Count(2), Strict: true, StuckAfterSeconds: 3600, OnStuck: Quarantine, QuarantineAllowance: Percent(10)}, Percent(33), "everything"},
+		{`{"groupSelector":"x","limit":"33%","rounding":"floor_min_1","groupBy":"resource.metadata['zone']","maxActiveKeys":2,"strict":true,"stuckAfterSeconds":3600,"onStuck":"quarantine","quarantineAllowance":"10%","haltAboveUnavailable":"40%"}`,
+			Rule{GroupSelector: "x", Limit: Percent(33), Rounding: FloorMin1, GroupBy: "resource.metadata['zone']", MaxActiveKeys: Count(2), Strict: true, StuckAfterSeconds: 3600, OnStuck: Quarantine, QuarantineAllowance: Percent(10), HaltAboveUnavailable: Percent(40)}, Percent(33), "everything"},
+		{`{"groupSelector":"x","limit":1,"haltAboveUnavailable":0}`, Rule{GroupSelector: "x", Limit: Count(1), HaltAboveUnavailable: Count(0)}, Count(1), "a single member halts the pool, which is not the same as none that does"},
 		{`{"groupSelector":"x","limitType":"count","limitValue":2147483647}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(2147483647)}, Count(2147483647), "the greatest count"},
 		{`{"groupSelector":"x","limitType":"percentage","limitValue":1000}`, Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(1000)}, Percent(1000), "the greatest percentage"},
-		{`{"groupSelector":"x","limit":null,"limitType":"count","limitValue":5,"maxActiveKeys":null,"quarantineAllowance":null}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(5)}, Count(5), "null counts as absent"},
+		{`{"groupSelector":"x","limit":null,"limitType":"count","limitValue":5,"maxActiveKeys":null,"quarantineAllowance":null,"haltAboveUnavailable":null}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(5)}, Count(5), "null counts as absent"},
 		{`{"groupSelector":"x","limit":5,"sharedPool":"nodes"}`, Rule{GroupSelector: "x", Limit: Count(5), SharedPool: "nodes"}, Count(5), "a shared pool"},
 	} {
 		got, err := ParseRule([]byte(c.text))
@@ -65,6 +66,7 @@ func TestRuleFaults(t *testing.T) {
 		{`{"groupSelector":"x","limitType":"rate","limitValue":-1}`, []string{"out_of_range limitValue", "unknown_value limitType"}, "both faults"},
 		{`{"groupSelector":"x","limit":1,"maxActiveKeys":0,"groupBy":"z"}`, []string{"out_of_range maxActiveKeys"}, "0 does not mean any number"},
 		{`{"groupSelector":"x","limit":1,"maxActiveKeys":"50%","groupBy":"z"}`, []string{"out_of_range maxActiveKeys"}, "no percentage of keys"},
+		{`{"groupSelector":"x","limit":1,"haltAboveUnavailable":-1}`, []string{"type haltAboveUnavailable"}, "it is absent if the pool never halts"},
 		{`{"groupSelector":"x","limit":1,"maxActiveKeys":1}`, []string{"conflict maxActiveKeys"}, "keys of what"},
 		{`{"groupSelector":"x","limit":1,"stuckAfterSeconds":-1}`, []string{"out_of_range stuckAfterSeconds"}, "negative"},
 		{`{"groupSelector":"x","limit":1,"stuckAfterSeconds":9223372037}`, []string{"out_of_range stuckAfterSeconds"}, "would overflow a duration"},
@@ -149,9 +151,9 @@ func TestPoolKey(t *testing.T) {
 
 func TestRulePool(t *testing.T) {
 	r := Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(20), Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(2), Strict: true,
-		StuckAfterSeconds: 60, OnStuck: Quarantine, QuarantineAllowance: Count(1)}
+		StuckAfterSeconds: 60, OnStuck: Quarantine, QuarantineAllowance: Count(1), HaltAboveUnavailable: Percent(40)}
 	want := Pool{Key: "r/a", Limit: Percent(20), Rounding: Floor, Total: 7, Strict: true, Family: "r", MaxActiveKeys: 2,
-		StuckAfter: time.Minute, OnStuck: Quarantine, QuarantineAllowance: Count(1)}
+		StuckAfter: time.Minute, OnStuck: Quarantine, QuarantineAllowance: Count(1), HaltAboveUnavailable: Percent(40)}
 	if diff := cmp.Diff(want, r.Pool("r", "a", 7), cmp.Comparer(func(a, b Limit) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
@@ -171,7 +173,7 @@ func TestValidateShared(t *testing.T) {
 	if err := same.ValidateShared(first); err != nil {
 		t.Errorf("the limit is the same, however it is written, and selectors may differ: %v", err)
 	}
-	other := Rule{GroupSelector: "b", Limit: Count(20), SharedPool: "s", Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(1), Strict: true, StuckAfterSeconds: 1, OnStuck: Quarantine, QuarantineAllowance: Percent(20)}
+	other := Rule{GroupSelector: "b", Limit: Count(20), SharedPool: "s", Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(1), Strict: true, StuckAfterSeconds: 1, OnStuck: Quarantine, QuarantineAllowance: Percent(20), HaltAboveUnavailable: Count(0)}
 	err := other.ValidateShared(first)
 	want := []string{
 		`conflict limit: 20: must be "20%" as in the first rule of the shared pool "s"`,
@@ -181,6 +183,7 @@ func TestValidateShared(t *testing.T) {
 		`conflict strict: true: must be false as in the first rule of the shared pool "s"`,
 		`conflict stuckAfterSeconds: 1: must be 0 as in the first rule of the shared pool "s"`,
 		`conflict onStuck: "quarantine": must be "hold" as in the first rule of the shared pool "s"`,
+		`conflict haltAboveUnavailable: 0: must be unset as in the first rule of the shared pool "s"`,
 		`conflict quarantineAllowance: "20%": must be 0 as in the first rule of the shared pool "s"`,
 	}
 	if diff := cmp.Diff(want, faultsOf(t, err)); diff != "" {

@@ -88,7 +88,7 @@ func (q *Queue) places(pools []int32) int {
 }
 
 func (w *walk) refuse(l *line, id, who int32, refusals []Refusal) {
-	hopeless := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.On() == OnConfig })
+	hopeless := slices.ContainsFunc(refusals, func(r Refusal) bool { return r.Reason.isLasting() })
 	if hopeless || !l.strict && !l.alone {
 		w.park(l, refusals[0])
 		return

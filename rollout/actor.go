@@ -7,7 +7,7 @@ type Actor string
 
 const (
 	ActorTime     Actor = "time"             // no one has to act: it opens by itself
-	ActorFleet    Actor = "the fleet"        // jobs that run, or are about to
+	ActorFleet    Actor = "the fleet"        // jobs that run, or are about to, and what comes up again
 	ActorApprover Actor = "an approver"      // the people who approve versions
 	ActorPublish  Actor = "the release"      // those who publish versions and set their status
 	ActorPolicy   Actor = "the policy owner" // those who edit policies and labels

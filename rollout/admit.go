@@ -215,13 +215,16 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 	return func() { copy(pools, before) }
 }
 
-// downWithoutLease returns the places that count in the pools for jobs, or because they are
-// unavailable.
+// downWithoutLease returns the places without a lease on which no limit refuses a start: those of
+// jobs, and of what is unavailable in pools that are not halted.
 func (w *work) downWithoutLease() map[poolPlace]bool {
 	down, pools := map[poolPlace]bool{}, w.capacity.snapshot.Pools
 	for k := range pools {
 		for _, holder := range pools[k].Jobs {
 			down[poolPlace{int32(k), holder.Resource}] = true
+		}
+		if pools[k].Halted() {
+			continue
 		}
 		for _, resource := range pools[k].Unavailable {
 			down[poolPlace{int32(k), resource}] = true
@@ -408,6 +411,8 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate)
 		if events := w.inUse[own.Family]; len(events) > 0 { // else its place is reserved for another candidate that waits
 			v.On = events
 		}
+	case concurrency.SlotHalted:
+		v.Data = &Data{Attempt: len(w.admission.Pools[refusal.Pool].Unavailable), Allowed: own.HaltAboveUnavailable.Of(own.Total, concurrency.Floor)}
 	case concurrency.SlotPaused:
 		if min(own.Total, own.Limit.Of(own.Total, own.Rounding)) > 0 { // nothing else is left that pauses it
 			v.Data = &Data{Detail: rateIsZero}

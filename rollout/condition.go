@@ -19,6 +19,7 @@ const (
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
 	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty
+	OnAvailable    ConditionKind = "available"     // members of Pool become available
 	OnRate         ConditionKind = "rate"          // the rate of Pool lets one more resource begin: at Until or, if that is zero, one period after the starts of the plan
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
 	OnVersion      ConditionKind = "version"       // a version of Deployment appears or becomes eligible
@@ -70,6 +71,8 @@ func (c Condition) String() string {
 		return fmt.Sprintf("the next group in %s", textlist.Name(c.Environment))
 	case OnSlot:
 		return fmt.Sprintf("a free slot in %s", poolName(c.Pool))
+	case OnAvailable:
+		return fmt.Sprintf("members of %s that come up", poolName(c.Pool))
 	case OnRate:
 		return fmt.Sprintf("the rate of %s", poolName(c.Pool))
 	case OnOrphan:

@@ -614,6 +614,37 @@ func ExamplePolicySet_rate() {
 	// 02:00:00 start n5/prod/web/v2/1
 }
 
+// ExamplePolicySet_halt has two slots for five nodes. A node that is down is repaired without one.
+// But once more than two look down, nothing begins: perhaps it is the network.
+func ExamplePolicySet_halt() {
+	fleet := exampleFleet()
+	for _, id := range []string{"n3", "n4", "n5"} {
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: id})
+		fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: id, Environment: "prod", Deployment: "web"}, Current: "v1"})
+	}
+	set := exampleSet(`{"name":"web","selector":"true","rules":[
+		{"id":"nodes","resourceConcurrency":{"groupSelector":"true","limit":2,"haltAboveUnavailable":"40%"}}]}`)
+	for _, down := range [][]string{{"n3"}, {"n3", "n4", "n5"}} {
+		fleet.Unavailable = down
+		plan, err := set.Plan(fleet, exampleNow)
+		if err != nil {
+			log.Fatal(err)
+		}
+		for _, start := range plan.Start {
+			fmt.Println(start)
+		}
+		fmt.Println(plan.Waiting)
+		fmt.Println(plan.Pools[0])
+	}
+	// Output:
+	// n3 / prod / web: deploy v2 as n3/prod/web/v2/1, slot_already_down
+	// n1 / prod / web: deploy v2 as n1/prod/web/v2/1, slot_free
+	// n2 / prod / web: v2 waits: slot_full, waits for a free slot in nodes; and 2 more likewise
+	// nodes: 2 of 2 active: n3; 3 in the queue
+	// n1 / prod / web: v2 waits: slot_halted (3 down, 2 may be), waits for members of nodes that come up; and 4 more likewise
+	// nodes: 3 of 2 active, halted, 3 down: n3, n4, n5; 5 in the queue
+}
+
 // ExamplePolicySet_schedule has one slot by day and three at night. A limit that depends on the time
 // is one rule under one id in two sets: the host plans with the set of the hour, and wakes when the
 // other one's begins as well. What is at work then goes on, and counts against the new limit.

@@ -39,7 +39,7 @@ func (w *work) noteBeyondLimit() {
 		}
 		for _, claim := range admitted.Claims {
 			p, summary := &pools[claim.Pool], &w.admission.Pools[claim.Pool]
-			full, locked := summary.Active > summary.Max, keys[p.Family] > p.MaxActiveKeys // without a family 0 > 0
+			full, locked := summary.Halted || summary.Active > summary.Max, keys[p.Family] > p.MaxActiveKeys // without a family 0 > 0
 			if !full && !locked || !w.forced(c, claim.Pool) {
 				continue
 			}
@@ -91,14 +91,14 @@ func (c *claiming) mark() {
 }
 
 // lentPlaces returns the places that count only because a start is forced there, in pools that are
-// above their limit or have no room in their rate, with what the pool says to other candidates. The
+// above their limit, halted, or have no room in their rate, with what the pool says to other candidates. The
 // host may leave the forced start out.
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	rates := w.lentRates()
 	for at := range w.forcedPlaces {
 		switch pool := &w.admission.Pools[at.pool]; {
-		case pool.Active > pool.Max:
+		case pool.Halted, pool.Active > pool.Max:
 			places[at] = noRoom(pool)
 		case !rates[at.pool].lets:
 			places[at] = concurrency.SlotRateFull
@@ -140,10 +140,13 @@ func (w *work) lentRates() map[int32]lentRate {
 	return rates
 }
 
-// noRoom returns what a pool without a free place says.
+// noRoom returns what a pool says that lets nobody begin.
 func noRoom(pool *concurrency.Summary) concurrency.Reason {
-	if pool.Max == 0 {
+	switch {
+	case pool.Max == 0:
 		return concurrency.SlotPaused
+	case pool.Halted:
+		return concurrency.SlotHalted
 	}
 	return concurrency.SlotFull
 }
@@ -178,6 +181,9 @@ func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 		}
 		places := slices.SortedFunc(maps.Keys(first), func(a, b string) int { return cmp.Compare(first[a], first[b]) })
 		room := min(len(places), max(0, summary.Max-(summary.Active-len(places))))
+		if summary.Halted {
+			room = 0
+		}
 		for _, resource := range places[room:] {
 			beyond[poolPlace{k, resource}] = noRoom(summary)
 		}
@@ -185,8 +191,8 @@ func (w *work) unusedPlaces() map[poolPlace]concurrency.Reason {
 	return beyond
 }
 
-// inUseBesides returns the places of a pool that count for something else than the marked leases
-// and the jobs that the snapshot shows.
+// inUseBesides returns the places of a pool on which a start disrupts nothing more, for something
+// else than the marked leases and the jobs that the snapshot shows.
 func (w *work) inUseBesides(pool int32, marked map[poolHolder]bool) (places []poolPlace) {
 	p := &w.capacity.snapshot.Pools[pool]
 	observed := map[string]int{}
@@ -203,8 +209,10 @@ func (w *work) inUseBesides(pool int32, marked map[poolHolder]bool) (places []po
 			places = append(places, poolPlace{pool, holder.Resource})
 		}
 	}
-	for _, resource := range p.Unavailable {
-		places = append(places, poolPlace{pool, resource})
+	if !w.admission.Pools[pool].Halted {
+		for _, resource := range p.Unavailable {
+			places = append(places, poolPlace{pool, resource})
+		}
 	}
 	return places
 }

@@ -136,7 +136,7 @@ func (w *work) unusedKeys() func(pool int32) bool {
 		}
 		used, known := inUse[pool]
 		if !known {
-			used = len(w.inUseBesides(pool, idle)) > 0
+			used = len(w.inUseBesides(pool, idle)) > 0 || len(p.Unavailable) > 0
 			inUse[pool] = used
 		}
 		return !used

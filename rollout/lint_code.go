@@ -53,6 +53,10 @@ const (
 	// LintCeilExceedsPercent, information: rounded up, a percentage lets more start than it says:
 	// 20 % of 3 is 1 of 3. Use floor or floor_min_1, or a count.
 	LintCeilExceedsPercent LintCode = "ceil_exceeds_percent"
+	// LintHaltNever, a warning: no pool of a concurrency rule, or not each, has more members than may
+	// be unavailable by its haltAboveUnavailable, so it never halts: perhaps a count of 40 was meant
+	// to be 40 %. Write a percentage below 100, or a smaller count.
+	LintHaltNever LintCode = "halt_never"
 	// LintPoolsOverlapUnshared: two pools have a common member and each allows its own maximum. A
 	// warning if only one of them limits some target there, because then the two maxima add up;
 	// else information. Give both rules one sharedPool, or let them govern the same targets. Where a

@@ -72,6 +72,7 @@ func (l *lint) lookAtPools() {
 		l.lookAtLimited(rule, pools, members)
 		l.lookAtUngrouped(rule, members)
 		l.lookAtRounding(rule, pools)
+		l.lookAtHalting(rule, pools)
 	}
 }
 
@@ -210,4 +211,28 @@ func (l *lint) lookAtRounding(rule *compiledRule, pools []int32) {
 	l.add(findingOf(rule, limitField(rule)), LintCeilExceedsPercent, SeverityInfo, reach{},
 		fmt.Sprintf("%v of %d, rounded up, is %d, which is %s%s", limit, total, places, is, where),
 		"round by floor or floor_min_1, or write a count, if that is too many")
+}
+
+// lookAtHalting finds pools with too few members to halt, whatever becomes of them.
+func (l *lint) lookAtHalting(rule *compiledRule, pools []int32) {
+	above := rule.pool.HaltAboveUnavailable
+	if above.IsZero() {
+		return
+	}
+	count, largest := 0, 0 // of the pools that never halt
+	for _, index := range pools {
+		if total := l.w.capacity.snapshot.Pools[index].Total; above.Of(total, concurrency.Floor) >= total {
+			count, largest = count+1, max(largest, total)
+		}
+	}
+	if count == 0 {
+		return
+	}
+	where := ""
+	if len(pools) > 1 {
+		where = fmt.Sprintf(", in %d of %d pools", count, len(pools))
+	}
+	l.add(findingOf(rule, "haltAboveUnavailable"), LintHaltNever, SeverityWarning, reach{},
+		fmt.Sprintf("%v may be down, of %s in all: it never halts%s", above, textlist.Counted(largest, "member"), where),
+		"write a percentage below 100, or a smaller count")
 }

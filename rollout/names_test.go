@@ -47,7 +47,7 @@ func lined(end string) map[string]fmt.Stringer {
 		},
 	}
 	for _, kind := range []rollout.ConditionKind{
-		rollout.OnApproval, rollout.OnJob, rollout.OnDependency, rollout.OnMember, rollout.OnExecutionEnd, rollout.OnGroupClose, rollout.OnSlot, rollout.OnRate,
+		rollout.OnApproval, rollout.OnJob, rollout.OnDependency, rollout.OnMember, rollout.OnExecutionEnd, rollout.OnGroupClose, rollout.OnSlot, rollout.OnAvailable, rollout.OnRate,
 		rollout.OnOrphan, rollout.OnVersion, rollout.OnConfig, rollout.OnFreeze, rollout.OnOperator, rollout.ConditionKind(n("odd")),
 	} {
 		for k, resource := range []string{"", n("r")} {

@@ -144,6 +144,7 @@ type Pool struct {
 	Active      int                  `json:"active"`                // distinct resources that are being disrupted, also those that are no members any more
 	Max         int                  `json:"max"`                   // how many may be disrupted
 	Total       int                  `json:"total"`                 // members
+	Halted      bool                 `json:"halted,omitempty"`      // nothing begins: more members are down than haltAboveUnavailable says
 	Waiting     int                  `json:"waiting,omitempty"`     // starts that [Plan.Queue] lists for the pool
 	Holders     []concurrency.Holder `json:"holders,omitempty"`     // who holds a slot, quarantined or not
 	Quarantined []concurrency.Holder `json:"quarantined,omitempty"` // those of Holders whose slots are quarantined
@@ -154,6 +155,9 @@ type Pool struct {
 func (p Pool) String() string {
 	names := p.resources()
 	text := fmt.Sprintf("%s: %d of %d active", poolName(p.Key), p.Active, p.Max)
+	if p.Halted {
+		text += fmt.Sprintf(", halted, %d down", len(p.Unavailable))
+	}
 	waiting := ""
 	if p.Waiting > 0 {
 		waiting = fmt.Sprintf("; %d in the queue", p.Waiting)

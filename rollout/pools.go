@@ -332,7 +332,7 @@ func (w *work) pools() {
 			continue // the plan gives back the last lease of a pool without members: the next plan does not know it
 		}
 		w.plan.Pools = append(w.plan.Pools, Pool{
-			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total, Waiting: int(w.queuedIn[k]),
+			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total, Halted: summary.Halted, Waiting: int(w.queuedIn[k]),
 			Holders: summary.Holders, Quarantined: summary.Quarantined, Unavailable: summary.Unavailable,
 		})
 	}

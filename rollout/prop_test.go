@@ -103,7 +103,9 @@ func genFleet(t *rapid.T) rollout.Snapshot {
 		})
 	}
 	if chance(t, "down", 30) {
-		s.Unavailable = []string{oneOf(t, "who", "r1", "r2", "r9")}
+		for range between(t, "how many", 1, 2) {
+			s.Unavailable = append(s.Unavailable, oneOf(t, "who", "r1", "r2", "r9"))
+		}
 	}
 	for _, pool := range []string{"shared", "p2/resourceConcurrency/0", "p3-0"} {
 		if chance(t, "busy elsewhere", 50) {
@@ -359,6 +361,9 @@ func genPool(t *rapid.T) *concurrency.Rule {
 		r.OnStuck = oneOf(t, "on stuck", "", concurrency.Hold, concurrency.Quarantine, concurrency.Quarantine)
 		r.QuarantineAllowance = oneOf(t, "allowance", concurrency.Limit{}, concurrency.Count(1), concurrency.Percent(50))
 	}
+	if chance(t, "halts", 30) {
+		r.HaltAboveUnavailable = oneOf(t, "above", concurrency.Count(0), concurrency.Count(0), concurrency.Count(1), concurrency.Percent(30))
+	}
 	if chance(t, "rate", 30) {
 		r.Rate = &concurrency.Rate{Limit: oneOf(t, "per period", concurrency.Count(1), concurrency.Count(2), concurrency.Percent(30)), PeriodSeconds: oneOf[int64](t, "period", 60, 180, 600)}
 	}
@@ -512,7 +517,7 @@ func TestReference(t *testing.T) {
 		}
 	}, "overtaken", "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
-		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
+		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_halted", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
 		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen", "curve stands still",
 		"rollback: failure", "rollback: verification", "rollback: version", "rollback: over", "rollback: taken")
@@ -774,7 +779,9 @@ func genCrowd(t *rapid.T) (s rollout.Snapshot, policies []rollout.Policy) {
 	}
 	switch oneOf(t, "by hand", "", "", "down", "counted") {
 	case "down":
-		s.Unavailable = []string{oneOf(t, "who", s.Resources...).ID}
+		for range between(t, "how many", 1, 2) {
+			s.Unavailable = append(s.Unavailable, oneOf(t, "who", s.Resources...).ID)
+		}
 	case "counted":
 		s.Active = map[string][]concurrency.Holder{oneOf(t, "where", "shared", "p1-0", "p1-0/a", "p1-0/Node"): {{Resource: oneOf(t, "holder", s.Resources...).ID, Group: "by hand"}}}
 	}

@@ -251,7 +251,7 @@ func TestFirstInQueueIsNext(t *testing.T) {
 	env, seen := newRemembering(t), testkit.Tally{}
 	checkWorlds(t, env, seen, 30, nil, func(t *rapid.T, w *world) {
 		queue := queueOf(t, w.plan)
-		if len(queue) == 0 || len(w.plan.Pools) != 1 || w.plan.Pools[0].Active != w.plan.Pools[0].Max || w.plan.Pools[0].Max == w.plan.Pools[0].Total {
+		if len(queue) == 0 || len(w.plan.Pools) != 1 || w.plan.Pools[0].Halted || w.plan.Pools[0].Active != w.plan.Pools[0].Max || w.plan.Pools[0].Max == w.plan.Pools[0].Total {
 			return
 		}
 		for i := range w.policies {

@@ -1152,9 +1152,24 @@ func (p *referencePool) active() map[string]bool {
 	return set
 }
 
-// down are the active ones, and those whose leases are forgiven.
+// halted: so many are down that nobody begins, not even where something is down already.
+func (p *referencePool) halted() bool {
+	above := p.rule.HaltAboveUnavailable
+	return !above.IsZero() && len(p.unavailable) > above.Of(len(p.members), concurrency.Floor)
+}
+
+// down are those on whom a start takes no place: the active ones, but for those that are only
+// unavailable where that has halted the pool, and those whose leases are forgiven.
 func (p *referencePool) down(id string) bool {
-	return p.active()[id] || slices.ContainsFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == id })
+	if p.halted() {
+		return p.busy(id)
+	}
+	return p.active()[id] || p.busy(id)
+}
+
+// busy are those with a lease or a job, forgiven or not.
+func (p *referencePool) busy(id string) bool {
+	return slices.Contains(p.observed, id) || slices.ContainsFunc(p.jobs, func(h concurrency.Holder) bool { return h.Resource == id }) || slices.ContainsFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == id })
 }
 
 // family is what pools have in common of which only so many may be active; empty without such a
@@ -1184,11 +1199,13 @@ func (r *reference) activeKeys(family string) (active, kept int) {
 func (r *reference) refusal(p *referencePool, id string) string {
 	n := len(p.active())
 	switch {
-	case p.active()[id]:
+	case p.active()[id] && p.down(id):
 		return ""
 	case p.down(id): // it takes no place, and perhaps a key
 	case p.max() == 0:
 		return "slot_paused"
+	case p.halted():
+		return "slot_halted"
 	case n >= p.max():
 		return "slot_full"
 	case p.left(r.now) <= 0:
@@ -1215,6 +1232,8 @@ func (r *reference) overfull(p *referencePool) string {
 	case n == 0:
 	case p.max() == 0:
 		return "slot_paused"
+	case p.halted():
+		return "slot_halted"
 	case n > p.max():
 		return "slot_full"
 	case p.family() != "" && active > p.rule.MaxActiveKeys.Value():
@@ -1226,7 +1245,8 @@ func (r *reference) overfull(p *referencePool) string {
 // unproved is what a pool that has more than it may says to whoever would start on a place that
 // counts for an observed job alone.
 func (r *reference) unproved(before, after *referencePool, id string) string {
-	if before.active()[id] && !before.proved()[id] && !slices.ContainsFunc(before.leases, func(l concurrency.Lease) bool { return l.Resource == id }) {
+	proved := before.unavailable[id] && !before.halted() || slices.ContainsFunc(before.jobs, func(h concurrency.Holder) bool { return h.Resource == id })
+	if before.active()[id] && !proved && !slices.ContainsFunc(before.leases, func(l concurrency.Lease) bool { return l.Resource == id }) {
 		return r.overfull(after)
 	}
 	return ""
@@ -1549,7 +1569,7 @@ func (r *reference) round(asking []attempt, vetoed []bool) (starts []string, ref
 		for _, key := range r.needs(a) {
 			if reason := r.refusal(r.pools[key], a.t.Resource); reason != "" {
 				said[key] = reason
-				hopeless = hopeless || reason == "slot_paused"
+				hopeless = hopeless || reason == "slot_paused" || reason == "slot_halted"
 			}
 			strict = strict || r.pools[key].rule.Strict
 		}

@@ -49,8 +49,9 @@ type Snapshot struct {
 	// of them takes no further slot, so it can be repaired however full or paused the pools are, and
 	// all that are down may be started at once. One that is to be left alone, because somebody works
 	// on it and would not have it uncordoned, needs a [Freeze] as well; then it counts, and nothing
-	// starts on it. If very many are down at once, a host that doubts what it sees freezes them all.
-	// An id that Resources does not list is passed over.
+	// starts on it. If very many are down at once, the cause may be what the host sees by, or what it
+	// rolls out: haltAboveUnavailable of a concurrency rule says when nothing begins any more. An id
+	// that Resources does not list is passed over.
 	Unavailable []string `json:"unavailable,omitempty"`
 
 	// Active lists, per pool key, what else is being disrupted: by jobs of the host that are on no

@@ -98,6 +98,7 @@ type Verdict struct {
 //	retry_backoff                         Attempt: how many attempts have failed; Allowed: how many there may be
 //	retry_exhausted                       Attempt and Allowed as above; Names: the version that a job of the host's own went back to, if that is why
 //	slot_keys_full                        Names: the pool of the target
+//	slot_halted                           Attempt: how many members are unavailable; Allowed: how many may be
 //	slot_paused                           Detail: that it is the rate of the pool, and not its limit, if so
 //	frozen                                Names: who froze it; Detail: the reason
 //	overridden                            Names: who wrote the override; Detail: its id

@@ -268,6 +268,7 @@ func forms() map[rollout.Reason]string {
 		"frozen":                       "pending ? freeze",
 		"slot_full":                    "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_paused":                  "pending - config",
+		"slot_halted":                  "pending - available",
 		"slot_keys_full":               "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_reserved":                "pending ? slot|pending ? orphan,slot",
 		"slot_rate_full":               "pending ? rate",
@@ -294,7 +295,7 @@ func formFault(v rollout.Verdict) string {
 		needs := map[rollout.ConditionKind][]string{
 			rollout.OnApproval: {on.Version, on.Deployment, on.Environment}, rollout.OnDependency: {on.Deployment, on.Resource, on.Environment}, rollout.OnMember: {on.Group, on.Resource, on.Deployment},
 			rollout.OnExecutionEnd: {on.Rule, on.Resource}, rollout.OnGroupClose: {on.Rule, on.Environment}, rollout.OnSlot: {on.Pool}, rollout.OnVersion: {on.Deployment},
-			rollout.OnConfig: {on.Rule + on.Pool}, rollout.OnJob: {on.Deployment, on.Version + on.Resource}, rollout.OnOperator: {}, rollout.OnOrphan: {on.Pool}, rollout.OnRate: {on.Pool}, rollout.OnFreeze: {on.Freeze},
+			rollout.OnConfig: {on.Rule + on.Pool}, rollout.OnJob: {on.Deployment, on.Version + on.Resource}, rollout.OnOperator: {}, rollout.OnOrphan: {on.Pool}, rollout.OnRate: {on.Pool}, rollout.OnAvailable: {on.Pool}, rollout.OnFreeze: {on.Freeze},
 		}
 		if parts, known := needs[on.Kind]; !known || slices.Contains(parts, "") {
 			return "who waits for it cannot tell which " + string(on.Kind)

@@ -170,6 +170,8 @@ func (d *Data) factsText(reason Reason) string {
 		if d.Position >= d.Population {
 			text = fmt.Sprintf(" (turn %d, after the %d at the start)", d.Position+1, d.Population)
 		}
+	case Reason(concurrency.SlotHalted):
+		return fmt.Sprintf(" (%d down, %d may be)", d.Attempt, d.Allowed)
 	case ReasonRetryBackoff, ReasonRetryExhausted:
 		text = fmt.Sprintf(" (%d of %d attempts failed)", d.Attempt, d.Allowed)
 		switch {

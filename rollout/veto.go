@@ -46,7 +46,7 @@ func (w *work) veto(why func(c *candidate, pool int32) concurrency.Reason) (anyb
 	return anybody
 }
 
-// overfull returns, for each pool that has more than its rule allows or is paused, what it would
+// overfull returns, for each pool that has more than its rule allows, or is paused or halted, what it would
 // answer to one more candidate; for the others, the empty reason.
 func (w *work) overfull() []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
@@ -54,7 +54,7 @@ func (w *work) overfull() []concurrency.Reason {
 	reasons := make([]concurrency.Reason, len(pools))
 	for k := range pools {
 		switch pool := &w.admission.Pools[k]; {
-		case pool.Max == 0, pool.Active > pool.Max:
+		case pool.Max == 0, pool.Halted, pool.Active > pool.Max:
 			reasons[k] = noRoom(pool)
 		case keys[pools[k].Family] > pools[k].MaxActiveKeys:
 			reasons[k] = concurrency.SlotKeysFull

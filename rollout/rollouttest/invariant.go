@@ -69,11 +69,12 @@ func checkLimit(s Step) error {
 		for _, holder := range slices.Concat(p.Holders, s.Snapshot.Active[p.Key]) {
 			before[holder.Resource] = true
 		}
-		for _, id := range p.Unavailable {
-			before[id] = true
-		}
 		for _, start := range atWork[p.Key] {
 			before[start.Resource] = true
+		}
+		working := maps.Clone(before)
+		for _, id := range p.Unavailable {
+			before[id] = true
 		}
 		in := maps.Clone(before)
 		for _, lease := range leases[p.Key] {
@@ -87,6 +88,11 @@ func checkLimit(s Step) error {
 				again[start.Resource] = true
 			}
 			let[start.Resource] = let[start.Resource] || start.Reason == rollout.Reason(concurrency.SlotHeld) || start.Reason == rollout.ReasonOverridden
+		}
+		for _, start := range starts[p.Key] {
+			if p.Halted && !working[start.Resource] && !let[start.Resource] {
+				faults = append(faults, fmt.Errorf("pool %s is halted and admits %s", p.Key, start.Resource))
+			}
 		}
 		// A limit that was lowered, or a node that broke, may leave more in the pool than is
 		// allowed: then no other resource may come in.

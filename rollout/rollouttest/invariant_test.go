@@ -43,6 +43,16 @@ func TestLimitIsExact(t *testing.T) {
 		{why: "and needs a slot of another pool", before: []string{"P r1/a", "P r2/a"}, after: []string{"P r2/b"}, starts: map[string]rollout.Reason{"P r2/b": "slot_free"}},
 		{why: "it broke", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"},
 			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable = []string{"r2"} }},
+		{why: "so many broke that nobody begins", after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_already_down"}, fault: true,
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable, s.Plan.Pools[0].Halted = []string{"r2"}, true }},
+		{why: "nor where nothing broke", after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"}, fault: true,
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable, s.Plan.Pools[0].Halted = []string{"r1"}, true }},
+		{why: "but what is at work goes on", before: []string{"P r1/a"}, starts: map[string]rollout.Reason{"P r1/a": "slot_held"},
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable, s.Plan.Pools[0].Halted = []string{"r1"}, true }},
+		{why: "and what else comes there", before: []string{"P r1/a"}, after: []string{"P r1/b"}, starts: map[string]rollout.Reason{"P r1/b": "slot_already_down"},
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable, s.Plan.Pools[0].Halted = []string{"r1"}, true }},
+		{why: "unless an operator lets it past", after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": rollout.ReasonOverridden},
+			edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Unavailable, s.Plan.Pools[0].Halted = []string{"r2"}, true }},
 		{why: "the host counts a job there", before: []string{"P r1/a"}, after: []string{"P r2/a"}, starts: map[string]rollout.Reason{"P r2/a": "slot_free"},
 			edit: func(s *rollouttest.Step) {
 				s.Snapshot.Active = map[string][]concurrency.Holder{"P": {{Resource: "r2", Group: "by hand"}}}

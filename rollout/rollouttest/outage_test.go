@@ -109,6 +109,7 @@ func TestOutages(t *testing.T) {
 
 		{why: "of nodes that look down all start at once, whatever the limit", rules: budget + "," + pool, fleet: release(0, "v2"), job: hangs, changes: []rollouttest.Change{down(1, 40)}, started: 40},
 		{why: "a curve still spreads them", rules: curve(3600, "") + "," + budget + "," + pool, fleet: release(0, "v2"), job: hangs, changes: []rollouttest.Change{down(1, 40)}, started: 20},
+		{why: "a pool that halts holds them", rules: budget + `,{"id":"halting","resourceConcurrency":{"groupSelector":"true","limit":5,"haltAboveUnavailable":"20%"}}`, fleet: release(0, "v2"), job: hangs, changes: []rollouttest.Change{down(1, 40)}, started: 5},
 		{why: "a freeze holds them", rules: budget + "," + pool, fleet: func(s *rollout.Snapshot) {
 			release(0, "v2")(s)
 			s.Freezes = []rollout.Freeze{{ID: "doubt", CreatedAt: noon.Add(time.Minute), CreatedBy: "host", Reason: "most nodes look down"}}

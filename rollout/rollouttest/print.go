@@ -202,7 +202,7 @@ func verdictText(v rollout.Verdict, deployment string) string {
 			if !slices.Contains(needs, need) {
 				needs = append(needs, need)
 			}
-		case rollout.OnSlot, rollout.OnRate:
+		case rollout.OnSlot, rollout.OnRate, rollout.OnAvailable:
 			pools = append(pools, poolName(c.Pool))
 		case rollout.OnOperator:
 			commands = true
