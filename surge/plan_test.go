@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -405,14 +406,87 @@ func TestDiagnoseGatedReplicas(t *testing.T) {
 	}
 }
 
+// TestDiagnoseNoRoom: what was never scheduled does not become available by another revision. It may
+// wait for the room that outdated replicas or surges take, as in a full cluster in which a scale-out
+// came together with the revision.
+func TestDiagnoseNoRoom(t *testing.T) {
+	never := func(which ...int) func(int) bool {
+		return func(index int) bool { return slices.Contains(which, index) }
+	}
+	const (
+		room, some = "make room for these replicas, or scale in", "make room for those that were never scheduled"
+		publish    = "publish a working revision, or go back to the old one"
+		more       = ", or let one more go with maxUnavailable "
+	)
+	from := func(p, m int) func(*surge.Spec) {
+		return func(s *surge.Spec) { s.Partition, s.MinAvailable = p, m }
+	}
+	for _, row := range []struct {
+		why         string
+		spec        surge.Spec
+		state       string
+		unscheduled func(int) bool
+		remedy      string
+		most        int // the maxUnavailable that the remedy ends with; 0: it names none
+	}{
+		{"a scale-out came with the revision (kubernetes-sigs/lws#996)", budget(2, 0, 1), "On", never(1), room + more, 2},
+		{"a large one did", budget(8, 0, 2), "OOOOnnnn", never(4, 5, 6, 7), room + more, 5},
+		{"a repair waits as well", budget(2, 0, 1), "no", never(0), room + more, 2},
+		{"a surge took the room", budget(3, 1, 0), "nOON", never(0), room + more, 2},
+		{"a surge took it at the end", budget(3, 1, 0), "nNNN", never(0), room + more, 2},
+		{"a surge stands in for all", budget(1, 1, 0), "nN", never(0), room + more, 1},
+		{"nothing is left that could go", budget(3, 1, 0), "nNN", never(0), room, 0},
+		{"nothing but what the partition keeps", change(budget(3, 0, 1), from(1, 0)), "ONn", never(2), room, 0},
+		{"another revision would need a lower partition, and room does not", change(budget(3, 0, 1), from(1, 0)), "nNN", never(0), room, 0},
+		{"another one was scheduled, and does not serve", budget(3, 0, 1), "nnO", never(1), some + ", " + publish + more, 3},
+		{"it is in a gang that is scheduled after another one", change(budget(3, 0, 1), from(0, 2)), "nNn", never(2), publish, 0},
+		{"so it is, and a member of that one has no room either", change(budget(3, 0, 1), from(0, 2)), "nNn", never(0, 2), some + ", " + publish, 0},
+		{"the other gang serves", change(budget(3, 0, 1), from(0, 2)), "NNn", never(2), room, 0},
+		{"one that serves was scheduled, whatever the caller says of it", budget(2, 0, 1), "nN", never(1), publish, 0},
+		{"nobody knows", budget(2, 0, 1), "On", nil, publish, 0},
+	} {
+		slots := parse(t, row.state)
+		got := surge.Diagnose(row.spec, slots, row.unscheduled)
+		if row.most > 0 {
+			row.remedy += fmt.Sprint(row.most)
+		}
+		if got.Stuck != surge.TargetNotReady || got.Remedy != row.remedy || got.MaxUnavailable != 0 {
+			t.Errorf("%s: got %v, %d; want %s", row.why, got, got.MaxUnavailable, row.remedy)
+		}
+		if row.most == 0 {
+			continue
+		}
+		row.spec.MaxUnavailable = concurrency.Count(row.most)
+		plan := surge.Plan(row.spec, slots)
+		if err := row.spec.Validate(); err != nil || !slices.ContainsFunc(plan.Actions, func(a surge.Action) bool { return a.Op == surge.Delete }) {
+			t.Errorf("%s: what is said to make room does not: %v, %v", row.why, plan, err)
+		}
+	}
+}
+
 // TestGivingUpASurge: in every small state in which a surge is waited for, the budgets with which it
 // is given up are valid, and let the update take an old replica of the base. The remedy names them,
-// unless the members of a gang have to come first; in no other scenario is there a number.
+// unless the members of a gang have to come first; in no other scenario is there a number. What a
+// remedy says to make room with does, and where it names nothing there is nothing.
 func TestGivingUpASurge(t *testing.T) {
 	letters, seen := parse(t, "uoOnN."), map[string]int{}
 	check := func(spec surge.Spec, slots []surge.Slot) {
 		d := surge.Diagnose(spec, slots, nil)
 		most := d.MaxUnavailable
+		if room := surge.Diagnose(spec, slots, func(int) bool { return true }); room.Stuck == surge.TargetNotReady {
+			more := spec
+			if _, text, ok := strings.Cut(room.Remedy, "let one more go with maxUnavailable "); ok {
+				k, err := strconv.Atoi(text)
+				more.MaxUnavailable = concurrency.Count(k)
+				plan := surge.Plan(more, slots)
+				if err != nil || more.Validate() != nil || !slices.ContainsFunc(plan.Actions, func(a surge.Action) bool { return a.Op == surge.Delete }) {
+					t.Errorf("%+v %s: %v: then %v", spec, surge.FormatSlots(slots), room, plan)
+				}
+				seen["more room"]++
+			} else if more.MaxUnavailable = concurrency.Count(spec.Resolve().Replicas); strings.HasPrefix(room.Remedy, "make room") && len(surge.Plan(more, slots).Actions) > 0 {
+				t.Errorf("%+v %s: %v, but all may go: %v", spec, surge.FormatSlots(slots), room, surge.Plan(more, slots))
+			}
+		}
 		if waits := d.Stuck == surge.SurgeGated || d.Stuck == surge.SurgeNotReady; waits != (most > 0) {
 			t.Errorf("%+v %s: %v with %d", spec, surge.FormatSlots(slots), d, most)
 		}
@@ -458,6 +532,9 @@ func TestGivingUpASurge(t *testing.T) {
 			}
 			fill(0)
 		}
+	}
+	if seen["more room"] == 0 {
+		t.Error("no replica waits for room that others take")
 	}
 	for _, scenario := range []surge.Stuck{surge.SurgeGated, surge.SurgeNotReady} {
 		for most := 1; most <= 3; most++ {

@@ -106,7 +106,7 @@ func (p *setPlan) wholeStuck(unscheduled func(replica, component, index int) boo
 	}
 	var never func(int) bool
 	if unscheduled != nil {
-		never = func(i int) bool { return p.neverScheduled(i, unscheduled) }
+		never = func(i int) bool { return !p.returns(i) && p.neverScheduled(i, unscheduled) }
 	}
 	d = Diagnose(p.flat, slots, never)
 	if d.Stuck != NotStuck && d.Stuck != UpdatePaused {

@@ -128,6 +128,26 @@ func TestDiagnoseSetUnscheduled(t *testing.T) {
 		}
 	}
 
+	// A remedy speaks of no replica that may need nothing but what is terminating in it.
+	for _, row := range []struct {
+		why         string
+		spec        surge.SetSpec
+		state       []string
+		unscheduled func(replica, component, index int) bool
+		remedy      string
+	}{
+		{"a unit", set(rolling, 1, none, units(2, 1, 0, 1)), []string{"On"}, everyUnit, "replica 0, component0: TargetNotReady [1]: make room for these replicas, or scale in, or let one more go with maxUnavailable 2"},
+		{"a unit of a new replica of the set", set(rolling, 2, none, units(1, 1, 0, 1)), []string{"O", "n"}, everyUnit, "replica 1, component0: TargetNotReady [0]: make room for these replicas, or scale in"},
+		{"a whole replica", set(recreate, 2, budgets(0, 1), plain(1, 1)), []string{"O", "n"}, everyUnit, "replicas: TargetNotReady [1]: make room for these replicas, or scale in, or let one more go with maxUnavailable 2"},
+		{"a replica beside one that may return", set(recreate, 3, budgets(0, 2), plain(2, 1)), []string{"OO", "nt", "nn"}, never("1/0/0"), "replicas: TargetNotReady [2]: publish a working revision, or go back to the old one"},
+		{"a surge beside one that may return", set(recreate, 2, budgets(2, 0), plain(2, 1)), []string{"OO", "OO", "nt", "nn"}, never("2/0/0"), "replicas: SurgeNotReady [3]: make the surge available, publish a working revision, or give the surge up with maxSurge 0 and maxUnavailable 1; if it is only deleted, it is created again"},
+	} {
+		list, err := surge.DiagnoseSet(row.spec, parseSet(t, row.state), row.unscheduled)
+		if err != nil || len(list) != 1 || list[0].String() != row.remedy {
+			t.Errorf("%s: got %v, %v, want %s", row.why, list, err, row.remedy)
+		}
+	}
+
 	// There is no room to make for a surge that should have no unit.
 	zero := 0
 	state := append(parseSet(t, []string{"O"}), []surge.Units{{Replicas: &zero}})
