@@ -59,6 +59,29 @@
 // rejects what nobody has answered for too long since Gate.Requested. Next names none of these
 // instants.
 //
+// # How far a bad version comes
+//
+// One that fails at once fails the run at its first failure, where no budget is set. Every other
+// kind needs something that is not there by default:
+//
+//   - One that is ready at first and breaks later: a MinSuccessTime keeps the next targets back, and
+//     a TimedWait the next stage, for as long as a bad version may take until it shows. An approval
+//     does only if it is not given before. What breaks after that is looked at if VerifyDone is
+//     Always, and stops further targets if OnRegression is Fail as well.
+//   - One that hangs: without a ProgressDeadline its targets are marked as stuck and keep their
+//     slots, and the run waits, but it does not fail.
+//   - One that takes targets out of the fleet: Removed at Fail.
+//   - One that fails on all canaries: where only the strategy has a MaxFailures, a stage of so many
+//     targets may fail as a whole. A stage of canaries needs its own, such as 0.
+//   - A list of the fleet that is wrong, as after a listing that failed, or of a selector that
+//     matches nothing: behind the stages, all that is listed as leaving is removed at once, and
+//     nobody is asked. Options.Cleanup sets a limit, and Strategy.DeleteStage an approval.
+//
+// A run that fails or is cancelled takes nothing back. A rollback is a run of its own, with the
+// earlier version, once this one is over. With the strategy of the update it would reach last what
+// the update reached last, behind all waits and approvals: give it one with a single stage. The
+// example of stagedtest.World called badVersion plays versions that break later.
+//
 // # One step
 //
 //  1. A time before that of the last step counts as the time of the last step.
@@ -209,8 +232,7 @@
 //   - A run keeps the strategy and the options that it was compiled with: an edit of either is for
 //     the next run. To bring it to the targets that are left, cancel the run and, once it is over,
 //     compile another one under another ID. There the targets that are ready at the version are
-//     done without a start. [Run.Strategy] and [Run.Options] return what the run keeps. A rollback
-//     is such a run as well, with the earlier version: no run goes back by itself.
+//     done without a start. [Run.Strategy] and [Run.Options] return what the run keeps.
 //   - A progressDeadline is a deadline for becoming ready: it does not end a soak. If a target
 //     loses readiness, the deadline applies again, counted from the start of the target.
 //   - A progressDeadline runs on during a stop, because the update of the target does: a stop

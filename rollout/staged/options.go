@@ -62,7 +62,8 @@ type Options struct {
 	Cleanup Cleanup `json:"cleanup,omitzero"`
 }
 
-// Cleanup says how leaving targets are removed.
+// Cleanup says how leaving targets are removed: by default all at once, and without an approval,
+// which is a part of the [Strategy], see [DeleteStage].
 type Cleanup struct {
 	MaxConcurrency   concurrency.Limit `json:"maxConcurrency,omitzero"`   // 100% if unset
 	MaxFailures      concurrency.Limit `json:"maxFailures,omitzero"`      // 0 if unset; the only budget that removals count against

@@ -132,6 +132,81 @@ func ExampleWorld_officeHours() {
 	// production closed at Mon 09:04
 }
 
+// How far would a bad version come? This one breaks each cluster half an hour after its start, or
+// takes it out of the fleet then.
+func ExampleWorld_badVersion() {
+	const stages = `[{"name": "canary", "targets": ["can-1", "can-2"]%s}, {"name": "production", "targets": ["ams", "fra", "lon", "nyc", "sin", "syd"]}]`
+	wait := func(time string) string {
+		return `{"stages": ` + fmt.Sprintf(stages, `, "afterStageTasks": [{"type": "TimedWait", "waitTime": "`+time+`"}]`) + `}`
+	}
+	soak := func(more string) string { return `{"stages": ` + fmt.Sprintf(stages, "") + more + `}` }
+	breaks := func(name string) staged.Input {
+		return staged.Input{Observations: []staged.Observation{{Target: name, Version: "2", Health: staged.HealthFailing}}}
+	}
+	disappears := func(name string) staged.Input { return staged.Input{Removed: []string{name}} }
+	start := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	for _, play := range []struct {
+		what, strategy string
+		options        staged.Options
+		happens        func(name string) staged.Input
+	}{
+		{"nothing but ready", soak(""), staged.Options{}, breaks},
+		{"wait 15m", wait("15m"), staged.Options{}, breaks},
+		{"wait 15m, verify always", wait("15m"), staged.Options{VerifyDone: staged.Always}, breaks},
+		{"wait 15m, verify always, fail", wait("15m"), staged.Options{VerifyDone: staged.Always, OnRegression: staged.Fail}, breaks},
+		{"wait 1h", wait("1h"), staged.Options{}, breaks},
+		{"soak 1h", soak(`, "minSuccessTime": "1h"`), staged.Options{}, breaks},
+		{"soak 1h, deadline 2h", soak(`, "minSuccessTime": "1h", "progressDeadline": "2h"`), staged.Options{}, breaks},
+		{"soak 1h, clusters disappear", soak(`, "minSuccessTime": "1h"`), staged.Options{}, disappears},
+		{"the same, which is a failure", soak(`, "minSuccessTime": "1h"`), staged.Options{Removed: staged.Fail}, disappears},
+	} {
+		var strategy staged.Strategy
+		if err := json.Unmarshal([]byte(play.strategy), &strategy); err != nil {
+			fmt.Println(err)
+			return
+		}
+		var fleet staged.Fleet
+		for _, stage := range strategy.Stages {
+			for _, name := range stage.Targets {
+				fleet.Targets = append(fleet.Targets, staged.Target{Name: name})
+			}
+		}
+		spec := staged.Spec{Name: "web-v2", PlacementName: "web", StagedRolloutStrategyName: "rings", ResourceSnapshotIndex: "2", State: staged.StateRun}
+		run, err := staged.Compile(strategy, spec, fleet, play.options)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		started := 0
+		world := stagedtest.World{StagedRun: run, Start: start, Target: stagedtest.ReadyAfter(4 * time.Minute)}
+		world.React = func(_ *staged.Run, result staged.Result, now time.Time) (changes []stagedtest.Change) {
+			for _, e := range result.Events {
+				if e.Kind == staged.EventTarget && e.To == staged.Starting.String() {
+					started++
+					changes = append(changes, stagedtest.Change{At: now.Add(30 * time.Minute), Do: func(*staged.Run) staged.Input { return play.happens(e.Target) }})
+				}
+			}
+			return changes
+		}
+		timeline, err := world.Run(context.Background())
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%-30s %d of %d, %s\n", play.what, started, len(fleet.Targets), timeline.Run.Phase())
+	}
+	// Output:
+	// nothing but ready              8 of 8, Succeeded
+	// wait 15m                       8 of 8, Succeeded
+	// wait 15m, verify always        8 of 8, Waiting
+	// wait 15m, verify always, fail  4 of 8, Failed
+	// wait 1h                        2 of 8, Waiting
+	// soak 1h                        1 of 8, Progressing
+	// soak 1h, deadline 2h           1 of 8, Failed
+	// soak 1h, clusters disappear    8 of 8, Succeeded
+	// the same, which is a failure   1 of 8, Failed
+}
+
 // How long does it take, by what past runs have shown? People are slower than clusters, and one
 // update in fifty fails.
 func ExampleForecast() {
