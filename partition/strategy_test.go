@@ -449,6 +449,50 @@ func TestLimitWarnings(t *testing.T) {
 	}
 }
 
+// TestPartitionsThatWaitForNobody: who writes partitions expects that one waits until those before it
+// are ready, and without a maxUnavailable none does.
+func TestPartitionsThatWaitForNobody(t *testing.T) {
+	const warning = "partitions: without maxUnavailable all members of a partition may be NotReady, so no later one waits until they are ready: write maxUnavailable: 0, or as many as may be (gate_without_effect)"
+	const canary, others = `{"clusterName": "c000000"}`, `{"clusterSelector": {}}`
+	for _, row := range []struct {
+		strategy string
+		options  partition.Options
+		want     string
+		why      string
+	}{
+		{strategy: `{"partitions": [` + canary + `, ` + others + `]}`, want: warning, why: "a bad version comes to all in the step behind that of the canary"},
+		{strategy: `{"partitions": [` + canary + `, {"clusterSelector": {}, "maxUnavailable": 0}]}`, want: warning, why: "the limit of the last one is for its own batches"},
+		{strategy: `{"partitions": [` + canary + `]}`, options: partition.Options{Leftovers: partition.AppendLeftovers}, want: warning, why: "leftovers do not wait either"},
+		{strategy: `{"maxUnavailablePartitions": 0, "partitions": [` + canary + `, {"clusterSelector": {}, "maxUnavailable": 0}]}`, want: warning, why: "nor with a gate that is written"},
+		{strategy: `{"partitions": [{"clusterName": "c000000", "maxUnavailable": 0}, ` + others + `]}`, why: "the remedy"},
+		{strategy: `{"maxUnavailable": 0, "partitions": [` + canary + `, ` + others + `]}`, why: "the other remedy"},
+		{strategy: `{"maxUnavailable": "100%", "partitions": [` + canary + `, ` + others + `]}`, why: "who writes that all may be NotReady knows"},
+		{strategy: `{"partitions": [{"clusterName": "c000000", "maxUnavailable": 1}, ` + others + `]}`, why: "so does who writes it of the canary"},
+		{strategy: `{"maxUnavailablePartitions": "100%", "partitions": [` + canary + `, {"clusterSelector": {}, "maxUnavailable": 0}]}`, why: "and who opens the gate"},
+		{strategy: `{"maxUnavailablePartitions": 0, "partitions": [` + canary + `, ` + others + `]}`, want: "maxUnavailablePartitions: maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable (gate_without_effect)", why: "the gate that is written is named, and once is enough"},
+		{strategy: `{"partitions": [` + others + `]}`, why: "there is no other to wait"},
+		{strategy: `{"partitions": [` + others + `, {"clusterName": "nobody"}]}`, want: "partitions[1]: no cluster matches, so the rollout passes this partition at once: check its criteria (no_member)", why: "nor is there one without members"},
+		{strategy: `{"partitions": [` + others + `, ` + others + `]}`, why: "nor one with members of its own"},
+		{strategy: `{"autoPartitionSize": 2, "autoPartitionThreshold": 1}`, why: "automatic ones are made of any clusters, also to spread the load alone"},
+	} {
+		var strategy partition.Strategy
+		if err := json.Unmarshal([]byte(row.strategy), &strategy); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		p, err := partition.Plan(strategy, fleetOf(4, healthy(oldVersion)), row.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range p.Warnings {
+			got = append(got, w.String())
+		}
+		if strings.Join(got, "\n") != row.want {
+			t.Errorf("%s: %s:\ngot  %q\nwant %q", row.why, row.strategy, got, row.want)
+		}
+	}
+}
+
 // TestIdleLimitsAreIdle: a limit that is said to have no effect on releases has none: with it, every
 // step of a rollout releases the same as without it.
 func TestIdleLimitsAreIdle(t *testing.T) {

@@ -12,7 +12,7 @@ type WarningCode string
 
 // The kinds of warnings.
 const (
-	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable no partition counts as not ready once all its members are released
+	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable, or without any beside manual partitions, no partition counts as not ready once all its members are released
 	WarningLimitWithoutEffect WarningCode = "limit_without_effect" // this maxUnavailable holds nothing back: one batch releases all, and no partition waits for them
 	WarningSizeWithoutEffect  WarningCode = "size_without_effect"  // this autoPartitionSize cuts nothing: there are fewer clusters than the default threshold
 	WarningClamped            WarningCode = "clamped"              // a limit below 0 counts as 0, one above 100% as 100%
@@ -36,10 +36,14 @@ func (w Warning) String() string { return w.Path + ": " + w.Text + " (" + string
 // warn lists legal settings that their author may not have meant, in a fixed order.
 func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 	automatic := len(strategy.Partitions) == 0 || options.Leftovers == AppendLeftovers
+	first := c.firsts()
 	limited := slices.ContainsFunc(c.partitions, func(p part) bool { return p.max < int(p.count) })
 	if !strategy.MaxUnavailablePartitions.IsZero() && len(c.members) > 0 && !limited {
 		list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
 			"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
+	} else if c.unguarded(strategy, first) {
+		list = append(list, Warning{WarningGateWithoutEffect, "partitions",
+			"without maxUnavailable all members of a partition may be NotReady, so no later one waits until they are ready: write maxUnavailable: 0, or as many as may be"})
 	}
 	idle := c.idle(strategy, options)
 	limit := func(v value) {
@@ -60,7 +64,6 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		list = append(list, Warning{WarningSizeWithoutEffect, "autoPartitionSize",
 			fmt.Sprintf("there is one partition of %s, because fewer than %d are not cut: write autoPartitionThreshold: 1 to have them cut", counted(n, "cluster", "clusters"), defaultThreshold)})
 	}
-	first := c.firsts()
 	for i := range strategy.Partitions {
 		path := fmt.Sprintf("partitions[%d]", i)
 		switch {
@@ -83,6 +86,33 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		}
 	}
 	return list
+}
+
+// unguarded reports whether manual partitions never wait for each other, although nobody wrote that
+// they need not: of none that others wait for is it written how many members may be NotReady, and the
+// gate is not open.
+func (c *Compiled) unguarded(strategy *Strategy, first []int) bool {
+	last, filled := c.filled(first)
+	if len(strategy.Partitions) == 0 || !strategy.MaxUnavailable.IsZero() || filled-1 <= c.maxParts {
+		return false
+	}
+	for i := range strategy.Partitions[:min(last, len(strategy.Partitions))] {
+		if !strategy.Partitions[i].MaxUnavailable.IsZero() {
+			return false
+		}
+	}
+	return true
+}
+
+// filled returns the index of the last partition that has members, and how many have. Members of
+// earlier partitions do not count; first is what [Compiled.firsts] returns.
+func (c *Compiled) filled(first []int) (last, filled int) {
+	for i := range c.partitions {
+		if c.partitions[i].count > 0 && (first == nil || first[i] > 0) {
+			last, filled = i, filled+1
+		}
+	}
+	return last, filled
 }
 
 // firsts returns of how many clusters each partition is the first; nil if no partitions overlap.
@@ -140,12 +170,7 @@ func (c *Compiled) idle(strategy *Strategy, options Options) map[string]bool {
 	if options.Releases == ByBudget || len(c.memberships) > 0 || c.maxPerStep > 0 && len(c.members) > c.maxPerStep {
 		return nil
 	}
-	last, filled := 0, 0
-	for i := range c.partitions {
-		if c.partitions[i].count > 0 {
-			last, filled = i, filled+1
-		}
-	}
+	last, filled := c.filled(nil)
 	gated := filled-1 > c.maxParts // enough partitions before the last one to close the gate
 	fields := map[string]bool{}
 	for i := range c.partitions {
