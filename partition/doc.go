@@ -63,6 +63,18 @@
 //     that the first partition has not proved must not get into the last one.
 //  4. A cluster in several partitions is released once, and counted in all of them at once.
 //
+// # How far a bad version comes
+//
+//   - Without maxUnavailable it comes to everybody. With it, to a whole batch in each partition that
+//     is reached, even if that is 0: give canaries a partition of their own, or choose ByBudget.
+//   - One that is ready at first and breaks later has come as far by then as it would come if it
+//     were good: a plan goes on as soon as clusters are ready. Let partitions soak, as in duty 3.
+//   - One that takes clusters offline passes with [ExcludeOffline], and one whose clusters are
+//     paused, or left out of the fleet because they are broken, passes as well.
+//   - The way back is a plan with the earlier version as Wanted. It is released in the same order,
+//     so behind a gate that a broken canary keeps closed it does not arrive. Plan it with a strategy
+//     without limits, such as the zero Strategy, or pause what stays broken.
+//
 // # What a plan keeps
 //
 // In the default mode these invariants hold for all clusters, strategies and options:

@@ -62,8 +62,10 @@ type Offline string
 
 // The values of Offline; the empty one means CountOffline.
 const (
-	CountOffline   Offline = "count"   // it counts as NotReady, unless it was never released
-	ExcludeOffline Offline = "exclude" // it is held, like a paused one
+	CountOffline Offline = "count" // it counts as NotReady, unless it was never released
+	// ExcludeOffline means that it is held, like a paused one, also after its release: so a version
+	// that takes its clusters offline goes from the canaries to everybody.
+	ExcludeOffline Offline = "exclude"
 )
 
 // Releases says what limits the update of healthy clusters.
