@@ -16,11 +16,13 @@
 //
 // # A host's duties
 //
-//  1. Decide which replicas are available, and which run the target revision. If a replica consists
-//     of several pods, [Fold] makes one slot of them. A plan then creates and deletes it as a
-//     whole: pods that a live replica lacks, because one was lost or a creation failed half-way,
-//     are for the host to create, at the replica's own revision, unless the plan deletes the
-//     replica.
+//  1. Decide which replicas are available, and which run the target revision. What is available is
+//     taken as proof, and the next one goes at once. So count a replica only once it has been ready
+//     for as long as a bad revision may take until it shows, as minReadySeconds does, and a member
+//     of a database only once it has caught up with the others. If a replica consists of several
+//     pods, [Fold] makes one slot of them. A plan then creates and deletes it as a whole: pods that
+//     a live replica lacks, because one was lost or a creation failed half-way, are for the host to
+//     create, at the replica's own revision, unless the plan deletes the replica.
 //  2. Show every replica, terminating ones included, and carry out any part of the plan, in any
 //     order. For a grace period after a failure, do not carry out a deletion with the reason
 //     [OutdatedUnavailable] yet.
@@ -37,7 +39,8 @@
 //
 // A new revision is a change of labels: a replica is old if it is not at the target. A rollback, a
 // scale, another budget and a crash in the middle are ordinary inputs as well, because nothing is
-// remembered.
+// remembered. So is a replica that has to move, as from a node that is drained: shown as old, it is
+// replaced within the budgets, unless it is below the partition.
 //
 // # What a plan keeps, in every state, reachable or not
 //
@@ -73,7 +76,8 @@
 // If a set is healthy when a revision arrives that never becomes ready, at most U+S replicas run
 // that revision, U of them in the base, and it costs at most U available replicas. Old replicas
 // that fail meanwhile are replaced as well. Then, without gangs and Force, at most U+S replicas of
-// the base and S surges run the revision, and it still costs at most U available replicas.
+// the base and S surges run the revision, and it still costs at most U available replicas. A
+// revision that breaks after it was available has gone on until then: see duty 1.
 //
 // # How it plans
 //
