@@ -70,7 +70,8 @@
 //   - One that is ready at first and breaks later has come as far by then as it would come if it
 //     were good: a plan goes on as soon as clusters are ready. Let partitions soak, as in duty 3.
 //   - One that takes clusters offline passes with [ExcludeOffline], and one whose clusters are
-//     paused, or left out of the fleet because they are broken, passes as well.
+//     paused, or left out of the fleet because they are broken, passes as well. So that clusters
+//     which have been offline for long hold back nobody, pause these before the rollout instead.
 //   - The way back is a plan with the earlier version as Wanted. It is released in the same order,
 //     so behind a gate that a broken canary keeps closed it does not arrive. Plan it with a strategy
 //     without limits, such as the zero Strategy, or pause what stays broken.
