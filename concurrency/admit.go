@@ -34,6 +34,9 @@ func (l *ledger) free(who int32, c *Candidate) Reason {
 		if !l.places[at].keyed && l.pools[pool].family != none {
 			return "" // it needs no place, but perhaps a key, because it makes the key active from now on
 		}
+		if l.pools[pool].exclusive && l.heldBy(at, c.Group) == none {
+			return "" // another group is at work there, or may begin before it
+		}
 	}
 	return l.reason(who, c)
 }
@@ -81,13 +84,10 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 	needs := l.ordered(c.Needs)
 	for k, pool := range needs {
 		p := &l.pools[pool]
-		if p.open() {
+		if p.open() && !p.exclusive {
 			continue
 		}
-		reason := Reason("")
-		if at := l.placeIn(who, pool); at == none || !l.places[at].down() {
-			reason = p.refusal(at != none && l.places[at].reserved)
-		}
+		reason := l.refusal(p, l.placeIn(who, pool), c.Group)
 		if reason == "" && p.family != none && p.keyed == 0 {
 			reason = l.keyRefusal(p, needs[:k]) // also for a resource that is down without a key: from now on it needs one
 		}
@@ -96,6 +96,25 @@ func (l *ledger) ask(refusals []Refusal, who int32, c *Candidate) []Refusal {
 		}
 	}
 	return refusals
+}
+
+// refusal returns why the pool has no place for a candidate of a group, empty if it has one or the
+// candidate needs none. at is the place of its resource, or none.
+func (l *ledger) refusal(p *poolState, at int32, group string) Reason {
+	switch {
+	case at == none:
+		return p.refusal(false)
+	case p.exclusive && l.excludes(at, group):
+		return SlotExclusive
+	case l.places[at].down():
+		return ""
+	}
+	own := l.places[at].reserved && (!p.exclusive || l.reservedFor[at] == group)
+	reason := p.refusal(own)
+	if reason == "" && l.places[at].reserved && !own {
+		return SlotReserved
+	}
+	return reason
 }
 
 // open reports whether the pool has a place and a key for every resource.
@@ -152,7 +171,7 @@ func (l *ledger) hasRoom(p *poolState) bool {
 // have taken.
 //
 // A place is kept for the resource, not for the candidate: another candidate of the same resource
-// may start on it. Where no place is left nothing is kept: that would change no decision, and so
+// may start on it, in an exclusive pool one of the same group. Where no place is left nothing is kept: that would change no decision, and so
 // the cost is bounded by the number of places.
 func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	if !l.strict || !l.strictIn(c.Needs) {
@@ -175,6 +194,12 @@ func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 		at := l.place(who, pool)
 		l.places[at].reserved = true
 		l.reservations = append(l.reservations, at)
+		if p.exclusive {
+			if l.reservedFor == nil {
+				l.reservedFor = make(map[int32]string)
+			}
+			l.reservedFor[at] = c.Group
+		}
 		if p.family != none && p.keyed == 0 && p.reserved == 0 {
 			l.families[p.family].reserved++
 		}
@@ -244,7 +269,7 @@ func (l *ledger) enter(who int32, group string, claims []Claim) {
 	for _, claim := range claims {
 		at := l.place(who, claim.Pool)
 		if l.heldBy(at, group) == none {
-			l.places[at].begun = !l.places[at].down()
+			l.places[at].begun = !l.places[at].disrupted()
 			l.hold(at, group, claim.Token)
 			l.places[at].counting, l.places[at].keyed = true, true
 		}
@@ -265,7 +290,7 @@ func (l *ledger) take(claims []Claim, who int32, c *Candidate) []Claim {
 		at := l.place(who, pool)
 		h := l.heldBy(at, c.Group)
 		if h == none {
-			if p.period > 0 && !l.places[at].down() {
+			if p.period > 0 && !l.places[at].disrupted() {
 				l.places[at].begun = true
 				l.begun = append(l.begun, at)
 				l.spendRate(p)
@@ -296,6 +321,7 @@ func (l *ledger) unreserve(at int32) {
 		return
 	}
 	l.places[at].reserved = false
+	delete(l.reservedFor, at)
 	p := &l.pools[l.places[at].pool]
 	p.reserved--
 	if p.family != none && p.keyed == 0 && p.reserved == 0 {

@@ -61,6 +61,8 @@
 //	I13  In every half-open interval as long as the period of a Rate at most as many members begin
 //	     as its limit allows, whichever part of a plan is carried out, holders aside and resources
 //	     that were disrupted already.
+//	I14  In an Exclusive pool no group begins on a resource on which another one holds, whichever
+//	     part of a plan is carried out, holders aside.
 //
 // Waiting is never an error. Errors are for configuration and arguments that are wrong or contradict
 // one another ([FieldError]), for records that changed ([ErrConflict]), and for leases that were lost

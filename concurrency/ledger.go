@@ -20,9 +20,10 @@ type ledger struct {
 	strict    bool                 // some pool is strict
 	unused    int32                // first of the released holds
 
-	reservations []int32 // places that have or had a reservation
-	begun        []int32 // places that are begun
-	added        []int32 // holds that the batch added
+	reservations []int32          // places that have or had a reservation
+	reservedFor  map[int32]string // reserved places of exclusive pools, with the groups
+	begun        []int32          // places that are begun
+	added        []int32          // holds that the batch added
 
 	width   int // estimate of the pools that a start needs
 	room    int // estimate of the starts that the pools have room for
@@ -48,6 +49,8 @@ type poolState struct {
 	unknown  bool
 	strict   bool
 	halted   bool
+	// exclusive pools let one group be at work on a resource.
+	exclusive bool
 }
 
 // family counts the pools of one rule that have an active member.
@@ -72,8 +75,12 @@ type place struct {
 	crowded     bool // its leases are in ledger.crowds
 }
 
-// down reports whether the resource is down already for a start on it: unavailable in a pool that
-// is not halted, or a member with a lease, counting or not.
+// disrupted reports whether the resource is unavailable, or a member with a lease, counting or not:
+// a start does not make it begin.
+func (p *place) disrupted() bool { return p.unavailable || p.holds != none && !p.departed }
+
+// down reports whether a start on the resource needs no place: it is disrupted, and not merely
+// unavailable in a pool that is halted.
 func (p *place) down() bool {
 	return p.unavailable && !p.halted || p.holds != none && !p.departed
 }
@@ -214,6 +221,12 @@ func (l *ledger) heldBy(at int32, group string) int32 {
 		h = l.holds[h].next
 	}
 	return h
+}
+
+// excludes reports whether a place keeps a group out, because another one has a lease there, or a
+// job. A group that has one as well is a holder.
+func (l *ledger) excludes(at int32, group string) bool {
+	return l.places[at].holds != none && l.heldBy(at, group) == none
 }
 
 type placeGroup struct {

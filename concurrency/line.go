@@ -52,7 +52,7 @@ func (q *Queue) sort(resource string, cursor int32) {
 		if cursor != none && q.compare(id, cursor) < 0 {
 			continue // had its turn: it must not get another one with its needs as they are now
 		}
-		key, alone := w.key, mixed && strict && w.key != ""
+		key, alone := w.key, mixed && strict && w.key != "" && w.key != excluded
 		if alone {
 			key += fmt.Sprintf("#%d", id)
 		}
@@ -71,8 +71,11 @@ func (q *Queue) sort(resource string, cursor int32) {
 
 // lineOf finds or makes the line of a candidate.
 func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
-	if key == "" {
+	switch key {
+	case "":
 		return q.free
+	case excluded:
+		return q.excluded
 	}
 	l, ok := q.lines[key]
 	if !ok {
@@ -83,10 +86,18 @@ func (q *Queue) lineOf(key string, w *waiting, alone bool) *line {
 	return l
 }
 
+// excluded is the key of the candidates that wait for the group that is at work on their resource.
+const excluded = "-"
+
 // key encodes what a candidate needs, empty if nothing.
 func (q *Queue) key(who int32, w *waiting) string {
 	if q.ledger.free(who, &w.Candidate) != "" {
 		return ""
+	}
+	for _, pool := range w.Needs {
+		if at := q.ledger.placeIn(who, pool); at != none && q.ledger.pools[pool].exclusive && q.ledger.excludes(at, w.Group) {
+			return excluded
+		}
 	}
 	key := []byte{'.'}
 	if q.ledger.strictIn(w.Needs) {

@@ -83,7 +83,7 @@ func (l *ledger) open(i int32, p *Pool, families map[string]int32, now time.Time
 	if p.Unknown {
 		return
 	}
-	state.strict = p.Strict
+	state.strict, state.exclusive = p.Strict, p.Exclusive
 	state.rate, state.period = p.Rate.left(p, now), int32(p.Rate.PeriodSeconds)
 	l.strict = l.strict || p.Strict
 	l.summaries[i].Total, l.summaries[i].Max = p.Total, state.max

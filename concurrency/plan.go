@@ -76,10 +76,10 @@ type Refusal struct {
 // unavailable in every pool it needs, unless it is merely unavailable in a pool that is halted; and
 // a candidate that needs no pool. With Begins set, see [Candidate], a candidate is a holder only in
 // the pools of its leases. A resource that may need the key of a Family, see [Pool], takes its turn
-// with the others.
+// with the others, and so does a group without a lease in an Exclusive pool.
 //
 // Then, in order, Plan admits a candidate if and only if every pool in which its resource is not
-// active yet has a place left. An admission counts at once: a further start of the same resource
+// active yet has a place left, and no other group is at work on it in an Exclusive pool. An admission counts at once: a further start of the same resource
 // consumes nothing where the first one did. Admission is all or nothing. A refused candidate takes
 // nothing, unless a pool it needs is strict. Then it reserves the place that it would have taken in
 // each pool, and with the place the key, except while one of the refusing pools is paused, halted

@@ -141,6 +141,20 @@ func halted(above Limit, keys int) *scene {
 	return s
 }
 
+// exclusive has a pool of two nodes, each for one group at a time, and another one of three.
+func exclusive() *scene {
+	nodes := ten(Count(2))
+	nodes.Exclusive = true
+	return newScene(nodes, Pool{Key: "zone", Limit: Count(3), Total: 5})
+}
+
+// strictlyExclusive is the same, strict and with a zone that is full.
+func strictlyExclusive() *scene {
+	s := exclusive().lease("zone", "n9", "x", 0)
+	s.Pools[0].Strict, s.Pools[1].Limit = true, Count(1)
+	return s
+}
+
 func stuck(allowance int, onStuck OnStuck) Pool {
 	return Pool{Key: "nodes", Limit: Count(2), Total: 10, StuckAfter: time.Hour, OnStuck: onStuck, QuarantineAllowance: Count(allowance)}
 }
@@ -246,6 +260,46 @@ func TestPlanRows(t *testing.T) {
 			[]string{"n1 slot_held"}, "a holder is admitted in every pool, also above the limit: it is down already"},
 		{"holder, paused and unknown", newScene(ten(Count(0)), Pool{Key: "lost", Unknown: true}).lease("nodes", "n1", "g", 0).ask("n1", "g", "nodes", "lost").ask("n2", "g", "nodes", "lost"),
 			[]string{"n1 slot_held", "n2 lost:pool_unknown nodes:slot_paused"}, "a holder is never refused; all others learn of every pool that refuses, by key"},
+		{"exclusive", exclusive().lease("nodes", "n1", "a", 0).ask("n1", "b", "nodes").ask("n1", "a", "nodes").ask("n2", "b", "nodes"),
+			[]string{"n1 slot_held", "n2 slot_free", "n1 nodes:slot_exclusive"}, "another group is at work on n1, and on n2 nobody"},
+		{"exclusive, in one batch", exclusive().ask("n1", "a", "nodes").ask("n1", "b", "nodes").ask("n1", "a", "nodes").ask("n2", "b", "nodes"),
+			[]string{"n1 slot_free", "n1 slot_held", "n2 slot_free", "n1 nodes:slot_exclusive"}, "the first to begin keeps the others out, and takes no second place"},
+		{"exclusive, down", exclusive().unavailable("nodes", "n1").ask("n1", "a", "nodes").ask("n1", "b", "nodes"),
+			[]string{"n1 slot_already_down", "n1 nodes:slot_exclusive"}, "what is broken is repaired by one at a time"},
+		{"exclusive, job", exclusive().jobs("nodes", "n1").ask("n1", "a", "nodes"),
+			[]string{"n1 nodes:slot_exclusive"}, "a job without a lease is at work all the same"},
+		{"exclusive, forgiven", func() *scene {
+			s := exclusive().lease("nodes", "n1", "g", 0).quarantined("nodes", "n1").ask("n1", "b", "nodes")
+			s.Pools[0].QuarantineAllowance = Count(1)
+			return s
+		}(), []string{"n1 nodes:slot_exclusive"}, "an allowance is for the places of others: on n1 somebody may still be at work"},
+		{"exclusive, departed", func() *scene {
+			s := exclusive().lease("nodes", "n1", "a", 0).ask("n1", "b", "nodes")
+			s.Pools[0].Departed = []string{"n1"}
+			return s
+		}(), []string{"n1 nodes:slot_exclusive"}, "the label is gone, and the work goes on"},
+		{"exclusive, two at work", exclusive().lease("nodes", "n1", "a", 0).lease("nodes", "n1", "b", 0).begins("n1", "a", "nodes").ask("n1", "b", "nodes"),
+			[]string{"n1 slot_held", "n1 slot_held"}, "the rule is new: who holds is never refused"},
+		{"exclusive, held elsewhere", exclusive().lease("nodes", "n1", "a", 0).lease("zone", "n1", "b", 0).ask("n1", "b", "nodes", "zone").begins("n1", "b", "nodes", "zone"),
+			[]string{"n1 slot_held", "n1 slot_held"}, "a holder comes in everywhere, and is one there from then on"},
+		{"exclusive, begins with a part", exclusive().lease("nodes", "n1", "a", 0).lease("zone", "n1", "b", 0).begins("n1", "b", "nodes", "zone"),
+			[]string{"n1 nodes:slot_exclusive"}, "a planner stopped while it claimed, and another one was first"},
+		{"exclusive, full", func() *scene {
+			s := exclusive().lease("nodes", "n1", "a", 0).ask("n1", "b", "nodes", "zone").ask("n2", "b", "nodes")
+			s.Pools[0].Limit, s.Pools[1].Limit = Count(1), Count(0)
+			return s
+		}(), []string{"n1 nodes:slot_exclusive zone:slot_paused", "n2 nodes:slot_full"}, "a free place would not help on n1; all pools that refuse are named"},
+		{"exclusive, another pool", exclusive().lease("nodes", "n1", "a", 0).ask("n1", "b", "zone"),
+			[]string{"n1 slot_free"}, "the rule does not govern it"},
+		{"exclusive, strict", strictlyExclusive().ask("n1", "a", "nodes", "zone").ask("n1", "b", "nodes").ask("n2", "b", "nodes"),
+			[]string{"n2 slot_free", "n1 zone:slot_full", "n1 nodes:slot_reserved"}, "the place is kept for the first group of n1: the second would keep it out"},
+		{"exclusive, strict, one group", strictlyExclusive().ask("n1", "a", "nodes", "zone").ask("n1", "a", "nodes").ask("n2", "b", "nodes"),
+			[]string{"n1 slot_free", "n2 slot_free", "n1 zone:slot_full"}, "it is kept for the group"},
+		{"exclusive, strict, waits for its own", func() *scene {
+			s := exclusive().lease("nodes", "n1", "a", 0).ask("n1", "b", "nodes", "zone").ask("n2", "b", "zone")
+			s.Pools[0].Strict, s.Pools[1].Limit = true, Count(1)
+			return s
+		}(), []string{"n2 slot_free", "n1 nodes:slot_exclusive"}, "whoever waits for the end of a group may wait long, and reserves nothing"},
 		{"halted", halted(Count(2), 0).unavailable("nodes", "n1", "n2", "n3").lease("nodes", "n3", "g", 0).lease("nodes", "n9", "g", 0).
 			ask("n1", "g", "nodes").ask("n4", "g", "nodes").ask("n3", "g", "nodes").ask("n3", "h", "nodes").begins("n9", "g", "nodes"),
 			[]string{"n3 slot_held", "n3 slot_already_down", "n9 slot_held", "n1 nodes:slot_halted", "n4 nodes:slot_halted"},
@@ -856,7 +910,7 @@ func TestPlanInputFaults(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for reason, want := range map[Reason]ConditionKind{
 		SlotFree: "", SlotHeld: "", SlotAlreadyDown: "", RuleNotApplicable: "",
-		SlotHalted: "available", SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config", SlotRateFull: "rate",
+		SlotExclusive: "slot", SlotHalted: "available", SlotFull: "slot", SlotKeysFull: "slot", SlotReserved: "slot", SlotPaused: "config", PoolUnknown: "config", SlotRateFull: "rate",
 	} {
 		if reason.On() != want {
 			t.Errorf("%s: on %q, want %q", reason, reason.On(), want)

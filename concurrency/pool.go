@@ -25,6 +25,9 @@ type Pool struct {
 	// Strict lets a refused candidate that needs this pool reserve a place in all pools it needs,
 	// for the rest of the batch.
 	Strict bool
+	// Exclusive lets only one group be at work on a member at a time: while one has a lease there, or
+	// a job, the candidates of others are refused with SlotExclusive, however many places are free.
+	Exclusive bool
 
 	// Family relates the pools of one rule with GroupBy: at most MaxActiveKeys of them may have an
 	// active member at once. Pools of one family have the same MaxActiveKeys, at least 1. Both are

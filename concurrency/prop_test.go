@@ -28,6 +28,7 @@ func drawSnapshot(t *rapid.T, now time.Time) Snapshot {
 		if small("percent", 3) == 0 {
 			p.Limit, p.Rounding = Percent(20*small("percentage", 5)), rapid.SampledFrom([]Rounding{Ceil, Floor, FloorMin1, ""}).Draw(t, "rounding")
 		}
+		p.Exclusive = small("exclusive", 3) == 3
 		if small("unknown", 9) == 7 {
 			p.Unknown = true
 		}
@@ -504,7 +505,7 @@ func TestPlanAgainstReference(t *testing.T) {
 				}
 			}
 		}
-	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotRateFull), string(SlotPaused), string(SlotHalted), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
+	}, string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotRateFull), string(SlotPaused), string(SlotHalted), string(SlotExclusive), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
 
 // TestNothingChangesBeforeNext: until the instant that a plan gives, and ever if it gives none, the

@@ -39,6 +39,8 @@ type Queue struct {
 	free    *line            // line of the candidates that consume nothing
 	empty   []*line          // lines that may be empty
 	walk    *walk            // during Admit
+
+	excluded *line // line of those that an exclusive pool keeps out: it never moves, they leave it
 }
 
 // NewQueue returns a queue without candidates, on the snapshot's leases. The snapshot is neither
@@ -62,6 +64,7 @@ func NewQueue(snapshot Snapshot, now time.Time) (*Queue, error) {
 		q.keys = append(q.keys, snapshot.Pools[i].Key)
 	}
 	q.free = &line{q: q, spot: -1, from: -1, at: -1}
+	q.excluded = &line{q: q, key: excluded, spot: -1, from: -1, at: -1}
 	return q, nil
 }
 

@@ -164,7 +164,7 @@ func propQueue(tally testkit.Tally) func(*rapid.T) {
 func TestQueueIsPlan(t *testing.T) {
 	seen := testkit.Tally{}
 	seen.Check(t, propQueue(seen), string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused),
-		string(SlotHalted), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released", "released in a crowd")
+		string(SlotHalted), string(SlotExclusive), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown), "removed", "released", "released in a crowd")
 }
 
 // propQueueLines has full pools whose places become free many at a time, while candidates with ever

@@ -14,13 +14,14 @@ const (
 
 // Reasons of refused candidates: all of them mean "wait", none is an error.
 const (
-	SlotFull     Reason = "slot_full"      // the greatest permitted number of members is active
-	SlotPaused   Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members, or that of its Rate does
-	SlotHalted   Reason = "slot_halted"    // more members are unavailable than HaltAboveUnavailable of the pool says
-	SlotKeysFull Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
-	SlotRateFull Reason = "slot_rate_full" // as many members have begun as the pool's Rate lets begin in its period
-	SlotReserved Reason = "slot_reserved"  // the places left are reserved for earlier candidates (strict)
-	PoolUnknown  Reason = "pool_unknown"   // the snapshot says that the pool is Unknown
+	SlotFull      Reason = "slot_full"      // the greatest permitted number of members is active
+	SlotPaused    Reason = "slot_paused"    // the pool's limit is 0, or amounts to 0 of its members, or that of its Rate does
+	SlotExclusive Reason = "slot_exclusive" // another group is at work on the resource, in an Exclusive pool
+	SlotHalted    Reason = "slot_halted"    // more members are unavailable than HaltAboveUnavailable of the pool says
+	SlotKeysFull  Reason = "slot_keys_full" // MaxActiveKeys pools of the Family are active already, and this one is not among them
+	SlotRateFull  Reason = "slot_rate_full" // as many members have begun as the pool's Rate lets begin in its period
+	SlotReserved  Reason = "slot_reserved"  // the places left, or that of the resource in an Exclusive pool, are reserved for earlier candidates (strict)
+	PoolUnknown   Reason = "pool_unknown"   // the snapshot says that the pool is Unknown
 )
 
 // ConditionKind says what kind of event can end the waiting of a refused candidate.
@@ -37,7 +38,7 @@ const (
 // and for an unknown value.
 func (r Reason) On() ConditionKind {
 	switch r {
-	case SlotFull, SlotKeysFull, SlotReserved:
+	case SlotFull, SlotKeysFull, SlotReserved, SlotExclusive:
 		return OnSlot
 	case SlotPaused, PoolUnknown:
 		return OnConfig
@@ -49,6 +50,8 @@ func (r Reason) On() ConditionKind {
 	return ""
 }
 
-// isLasting reports whether no end of a job lets a candidate start that is refused for the reason:
-// it reserves nothing, because others would wait for it in vain.
-func (r Reason) isLasting() bool { return r == SlotPaused || r == SlotHalted || r == PoolUnknown }
+// isLasting reports whether a candidate that is refused for the reason may wait for longer than for
+// a place: it reserves nothing, because others would wait for it in vain.
+func (r Reason) isLasting() bool {
+	return r == SlotPaused || r == SlotHalted || r == SlotExclusive || r == PoolUnknown
+}

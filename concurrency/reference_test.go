@@ -14,18 +14,18 @@ import (
 type reference struct {
 	snapshot Snapshot
 	now      time.Time
-	leases   []map[Holder]Lease      // per pool; State is the effective one; token 0: job alone
-	before   []map[Holder]Lease      // leases when first asked
-	reserved map[int]map[string]bool // per pool: resources
-	begun    []map[Holder]bool       // per pool: those of the batch
-	fresh    []map[string]bool       // per pool: resources that the batch disrupts
+	leases   []map[Holder]Lease        // per pool; State is the effective one; token 0: job alone
+	before   []map[Holder]Lease        // leases when first asked
+	reserved map[int]map[string]string // per pool: resources, and the groups for which they are
+	begun    []map[Holder]bool         // per pool: those of the batch
+	fresh    []map[string]bool         // per pool: resources that the batch disrupts
 	tokens   []uint64
 	stuck    []string
 	next     time.Time
 }
 
 func newReference(s Snapshot, now time.Time) *reference {
-	r := &reference{snapshot: s, now: now, reserved: map[int]map[string]bool{}}
+	r := &reference{snapshot: s, now: now, reserved: map[int]map[string]string{}}
 	for i, p := range s.Pools {
 		leases := map[Holder]Lease{}
 		token := uint64(1)
@@ -53,7 +53,7 @@ func newReference(s Snapshot, now time.Time) *reference {
 		}
 		r.leases = append(r.leases, leases)
 		r.tokens = append(r.tokens, token)
-		r.reserved[i] = map[string]bool{}
+		r.reserved[i] = map[string]string{}
 		r.begun = append(r.begun, map[Holder]bool{})
 		r.fresh = append(r.fresh, map[string]bool{})
 	}
@@ -208,6 +208,9 @@ func (r *reference) free(c Candidate) Reason {
 		if !r.downIn(int(pool), c.Resource) || !r.keyedIn(int(pool))[c.Resource] && r.snapshot.Pools[pool].Family != "" {
 			return ""
 		}
+		if _, own := r.leases[pool][Holder{c.Resource, c.Group}]; !own && r.snapshot.Pools[pool].Exclusive {
+			return ""
+		}
 	}
 	return r.reason(c)
 }
@@ -236,10 +239,29 @@ func (r *reference) keys(family string, alsoReserved bool) int {
 	return n
 }
 
+// excluded: another group is at work on the resource, and this one is not.
+func (r *reference) excluded(pool int, c Candidate) bool {
+	if p := r.snapshot.Pools[pool]; !p.Exclusive || p.Unknown {
+		return false
+	}
+	if _, own := r.leases[pool][Holder{c.Resource, c.Group}]; own {
+		return false
+	}
+	for h := range r.leases[pool] {
+		if h.Resource == c.Resource {
+			return true
+		}
+	}
+	return false
+}
+
 // refusal: before are pools of the candidate that come first, whose keys it needs as well.
-func (r *reference) refusal(pool int, resource string, before []int32) Reason {
-	p := r.snapshot.Pools[pool]
-	active, reserved, own := len(r.activeIn(pool)), len(r.reserved[pool]), r.reserved[pool][resource]
+func (r *reference) refusal(pool int, c Candidate, before []int32) Reason {
+	p, resource := r.snapshot.Pools[pool], c.Resource
+	active, reserved := len(r.activeIn(pool)), len(r.reserved[pool])
+	group, own := r.reserved[pool][resource]
+	theirs := own && p.Exclusive && group != c.Group
+	own = own && !theirs
 	fresh := 0
 	for _, b := range before {
 		if r.snapshot.Pools[b].Family == p.Family && !r.snapshot.Pools[b].Unknown && len(r.keyedIn(int(b))) == 0 {
@@ -257,6 +279,8 @@ func (r *reference) refusal(pool int, resource string, before []int32) Reason {
 		return SlotFull
 	case r.left(pool, r.now) <= 0 && !r.downIn(pool, resource):
 		return SlotRateFull
+	case theirs && !r.downIn(pool, resource):
+		return SlotReserved
 	case (active+reserved >= r.max(pool) || reserved >= r.left(pool, r.now)) && !own && !r.downIn(pool, resource):
 		return SlotReserved
 	case p.Family == "" || len(r.keyedIn(pool)) > 0:
@@ -300,7 +324,7 @@ func (r *reference) admit(v *verdicts, c Candidate, reason Reason) {
 		if l.Token == 0 {
 			if !ok {
 				l = Lease{Holder: h, State: Active}
-				if !r.downIn(pool, c.Resource) && r.snapshot.Pools[pool].Rate != (Rate{}) {
+				if !r.downIn(pool, c.Resource) && !slices.Contains(r.snapshot.Pools[pool].Unavailable, c.Resource) && r.snapshot.Pools[pool].Rate != (Rate{}) {
 					r.fresh[pool][c.Resource] = true
 				}
 			}
@@ -348,10 +372,15 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 		for i, n := range r.byKey(c.Needs) {
 			pool := int(n)
 			strict = strict || r.snapshot.Pools[pool].Strict && !r.snapshot.Pools[pool].Unknown
+			if r.excluded(pool, c) {
+				refusals = append(refusals, r.snapshot.Pools[pool].Key+"="+string(SlotExclusive))
+				hopeless = true
+				continue
+			}
 			if r.downIn(pool, c.Resource) && (r.snapshot.Pools[pool].Family == "" || r.keyedIn(pool)[c.Resource]) {
 				continue
 			}
-			if reason := r.refusal(pool, c.Resource, r.byKey(c.Needs)[:i]); reason != "" {
+			if reason := r.refusal(pool, c, r.byKey(c.Needs)[:i]); reason != "" {
 				refusals = append(refusals, r.snapshot.Pools[pool].Key+"="+string(reason))
 				timed[pool] = timed[pool] || reason == SlotRateFull || reason == SlotReserved
 				hopeless = hopeless || reason == SlotPaused || reason == SlotHalted || reason == PoolUnknown
@@ -367,8 +396,8 @@ func (r *reference) plan(candidates []Candidate) verdicts {
 		}
 		for _, n := range r.byKey(c.Needs) {
 			pool := int(n)
-			if !r.downIn(pool, c.Resource) && r.refusal(pool, "", nil) == "" {
-				r.reserved[pool][c.Resource] = true
+			if _, kept := r.reserved[pool][c.Resource]; !kept && !r.downIn(pool, c.Resource) && r.refusal(pool, Candidate{}, nil) == "" {
+				r.reserved[pool][c.Resource] = c.Group
 			}
 		}
 	}

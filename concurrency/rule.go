@@ -62,6 +62,12 @@ type Rule struct {
 	// Strict makes a waiting candidate reserve its place in all its pools, so that later candidates
 	// cannot pass it.
 	Strict bool `json:"strict,omitempty"`
+	// Exclusive lets only one group be at work on a member at a time: one execution of a bracket or,
+	// outside brackets, one target. Those of others wait for its end. Without it two brackets on one
+	// node drain it side by side, since it is down already for the second one, and the first to end
+	// brings it back while the other is still at work. The groups must be of rules that share the
+	// pool. It is not of the RFC: the plans of Rancher's system-upgrade-controller have it.
+	Exclusive bool `json:"exclusive,omitempty"`
 	// StuckAfterSeconds is how long a running holder may be without progress before its lease is
 	// stuck. 0 switches this off.
 	StuckAfterSeconds int64 `json:"stuckAfterSeconds,omitempty"`
@@ -231,6 +237,7 @@ func (r Rule) ValidateShared(first Rule) error {
 	equal("groupBy", r.GroupBy, first.GroupBy)
 	equal("maxActiveKeys", r.MaxActiveKeys, first.MaxActiveKeys)
 	equal("strict", r.Strict, first.Strict)
+	equal("exclusive", r.Exclusive, first.Exclusive)
 	equal("stuckAfterSeconds", r.StuckAfterSeconds, first.StuckAfterSeconds)
 	equal("onStuck", cmp.Or(r.OnStuck, Hold), cmp.Or(first.OnStuck, Hold))
 	equal("haltAboveUnavailable", r.HaltAboveUnavailable, first.HaltAboveUnavailable)
@@ -272,6 +279,7 @@ func (r Rule) Pool(id, value string, total int) Pool {
 		Rate:                 r.rate(),
 		Total:                total,
 		Strict:               r.Strict,
+		Exclusive:            r.Exclusive,
 		StuckAfter:           time.Duration(r.StuckAfterSeconds) * time.Second,
 		OnStuck:              r.OnStuck,
 		QuarantineAllowance:  r.QuarantineAllowance,

@@ -23,8 +23,8 @@ func TestParseRule(t *testing.T) {
 		{`{"groupSelector":"resource.metadata['cluster'] == 'prod-east'","limitType":"percentage","limitValue":20}`,
 			Rule{GroupSelector: "resource.metadata['cluster'] == 'prod-east'", LimitType: "percentage", LimitValue: ptr(20)}, Percent(20), "the RFC's rule, verbatim"},
 		{`{"groupSelector":"x","limitType":"count","limitValue":0}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(0)}, Count(0), "0 is written: paused"},
-		{`{"groupSelector":"x","limit":"33%","rounding":"floor_min_1","groupBy":"resource.metadata['zone']","maxActiveKeys":2,"strict":true,"stuckAfterSeconds":3600,"onStuck":"quarantine","quarantineAllowance":"10%","haltAboveUnavailable":"40%"}`,
-			Rule{GroupSelector: "x", Limit: Percent(33), Rounding: FloorMin1, GroupBy: "resource.metadata['zone']", MaxActiveKeys: Count(2), Strict: true, StuckAfterSeconds: 3600, OnStuck: Quarantine, QuarantineAllowance: Percent(10), HaltAboveUnavailable: Percent(40)}, Percent(33), "everything"},
+		{`{"groupSelector":"x","limit":"33%","rounding":"floor_min_1","groupBy":"resource.metadata['zone']","maxActiveKeys":2,"strict":true,"exclusive":true,"stuckAfterSeconds":3600,"onStuck":"quarantine","quarantineAllowance":"10%","haltAboveUnavailable":"40%"}`,
+			Rule{GroupSelector: "x", Limit: Percent(33), Rounding: FloorMin1, GroupBy: "resource.metadata['zone']", MaxActiveKeys: Count(2), Strict: true, Exclusive: true, StuckAfterSeconds: 3600, OnStuck: Quarantine, QuarantineAllowance: Percent(10), HaltAboveUnavailable: Percent(40)}, Percent(33), "everything"},
 		{`{"groupSelector":"x","limit":1,"haltAboveUnavailable":0}`, Rule{GroupSelector: "x", Limit: Count(1), HaltAboveUnavailable: Count(0)}, Count(1), "a single member halts the pool, which is not the same as none that does"},
 		{`{"groupSelector":"x","limitType":"count","limitValue":2147483647}`, Rule{GroupSelector: "x", LimitType: "count", LimitValue: ptr(2147483647)}, Count(2147483647), "the greatest count"},
 		{`{"groupSelector":"x","limitType":"percentage","limitValue":1000}`, Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(1000)}, Percent(1000), "the greatest percentage"},
@@ -150,9 +150,9 @@ func TestPoolKey(t *testing.T) {
 }
 
 func TestRulePool(t *testing.T) {
-	r := Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(20), Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(2), Strict: true,
+	r := Rule{GroupSelector: "x", LimitType: "percentage", LimitValue: ptr(20), Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(2), Strict: true, Exclusive: true,
 		StuckAfterSeconds: 60, OnStuck: Quarantine, QuarantineAllowance: Count(1), HaltAboveUnavailable: Percent(40)}
-	want := Pool{Key: "r/a", Limit: Percent(20), Rounding: Floor, Total: 7, Strict: true, Family: "r", MaxActiveKeys: 2,
+	want := Pool{Key: "r/a", Limit: Percent(20), Rounding: Floor, Total: 7, Strict: true, Exclusive: true, Family: "r", MaxActiveKeys: 2,
 		StuckAfter: time.Minute, OnStuck: Quarantine, QuarantineAllowance: Count(1), HaltAboveUnavailable: Percent(40)}
 	if diff := cmp.Diff(want, r.Pool("r", "a", 7), cmp.Comparer(func(a, b Limit) bool { return a == b })); diff != "" {
 		t.Error(diff)
@@ -173,7 +173,7 @@ func TestValidateShared(t *testing.T) {
 	if err := same.ValidateShared(first); err != nil {
 		t.Errorf("the limit is the same, however it is written, and selectors may differ: %v", err)
 	}
-	other := Rule{GroupSelector: "b", Limit: Count(20), SharedPool: "s", Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(1), Strict: true, StuckAfterSeconds: 1, OnStuck: Quarantine, QuarantineAllowance: Percent(20), HaltAboveUnavailable: Count(0)}
+	other := Rule{GroupSelector: "b", Limit: Count(20), SharedPool: "s", Rounding: Floor, GroupBy: "z", MaxActiveKeys: Count(1), Strict: true, Exclusive: true, StuckAfterSeconds: 1, OnStuck: Quarantine, QuarantineAllowance: Percent(20), HaltAboveUnavailable: Count(0)}
 	err := other.ValidateShared(first)
 	want := []string{
 		`conflict limit: 20: must be "20%" as in the first rule of the shared pool "s"`,
@@ -181,6 +181,7 @@ func TestValidateShared(t *testing.T) {
 		`conflict groupBy: "z": must be "" as in the first rule of the shared pool "s"`,
 		`conflict maxActiveKeys: 1: must be unset as in the first rule of the shared pool "s"`,
 		`conflict strict: true: must be false as in the first rule of the shared pool "s"`,
+		`conflict exclusive: true: must be false as in the first rule of the shared pool "s"`,
 		`conflict stuckAfterSeconds: 1: must be 0 as in the first rule of the shared pool "s"`,
 		`conflict onStuck: "quarantine": must be "hold" as in the first rule of the shared pool "s"`,
 		`conflict haltAboveUnavailable: 0: must be unset as in the first rule of the shared pool "s"`,

@@ -235,6 +235,7 @@ func (m *storeModel) act(*rapid.T) {
 		if !m.save(pool, r) {
 			return // what was claimed before stays: it over-counts, and is found again
 		}
+		m.alone(p, pool, r, some)
 		held := 0 // came in above the limit, as they may: holders that are at work, and who is down there already
 		reference := newReference(p.snapshot, m.now)
 		for _, a := range some {
@@ -249,6 +250,26 @@ func (m *storeModel) act(*rapid.T) {
 			m.tally["above"]++
 		}
 		m.tally["claimed"]++
+	}
+}
+
+// alone: who has a new lease in an exclusive pool has the resource for itself, or was at work there.
+func (m *storeModel) alone(p *storePlanner, pool int, r Record, some []Admitted) {
+	before := p.snapshot.Pools[pool]
+	reference := newReference(p.snapshot, m.now)
+	for _, l := range r.Leases {
+		_, had := before.Record.Lease(l.Holder)
+		holder := slices.ContainsFunc(some, func(a Admitted) bool {
+			c := p.candidates[a.Candidate]
+			return Holder{c.Resource, c.Group} == l.Holder && !c.Begins && reference.holds(c)
+		})
+		if !before.Exclusive || had || holder {
+			continue
+		}
+		if slices.ContainsFunc(r.Leases, func(o Lease) bool { return o.Resource == l.Resource && o.Group != l.Group }) {
+			m.t.Fatalf("I14: %v begins in %s beside others: %v", l.Holder, r.Key, r.Leases)
+		}
+		m.tally["alone"]++
 	}
 }
 
@@ -311,7 +332,7 @@ func propStore(tally testkit.Tally) func(*rapid.T) {
 		for i := range 3 {
 			key := fmt.Sprint("p", i)
 			p := Pool{
-				Key: key, Limit: Count(rapid.IntRange(1, 3).Draw(t, "limit")), Total: 6, Record: NewRecord(key), Strict: rapid.Bool().Draw(t, "strict"),
+				Key: key, Limit: Count(rapid.IntRange(1, 3).Draw(t, "limit")), Total: 6, Record: NewRecord(key), Strict: rapid.Bool().Draw(t, "strict"), Exclusive: rapid.Bool().Draw(t, "exclusive"),
 				StuckAfter: time.Duration(rapid.IntRange(0, 2).Draw(t, "stuck after")) * time.Minute, OnStuck: rapid.SampledFrom([]OnStuck{Hold, Quarantine}).Draw(t, "on stuck"),
 				QuarantineAllowance: Count(rapid.IntRange(0, 1).Draw(t, "allowance")),
 			}
@@ -330,10 +351,10 @@ func propStore(tally testkit.Tally) func(*rapid.T) {
 	}
 }
 
-// TestI9AndI10 runs planners with snapshots of any age over one store.
-func TestI9AndI10(t *testing.T) {
+// TestI9I10AndI14 runs planners with snapshots of any age over one store.
+func TestI9I10AndI14(t *testing.T) {
 	seen := testkit.Tally{}
-	seen.Check(t, propStore(seen), "claimed", "conflict", "crash", "ended", "fenced", "resized", "above", "stuck", "quarantined", "recovered",
+	seen.Check(t, propStore(seen), string(SlotExclusive), "alone", "claimed", "conflict", "crash", "ended", "fenced", "resized", "above", "stuck", "quarantined", "recovered",
 		string(SlotFree), string(SlotHeld), string(SlotAlreadyDown), string(RuleNotApplicable), string(SlotFull), string(SlotPaused), string(SlotKeysFull), string(SlotReserved), string(PoolUnknown))
 }
 

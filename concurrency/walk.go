@@ -61,8 +61,8 @@ func (w *walk) step(l *line) {
 	w.forget(id)
 	w.started = append(w.started, c.Resource)
 	if w.places(c.Needs) != before {
-		// What the start took is free for other candidates of the resource. Candidates before it
-		// have had their turn.
+		// What the start took is free for other candidates of the resource, or an exclusive pool
+		// keeps them out. Candidates before it have had their turn.
 		w.sort(c.Resource, id)
 	}
 }
@@ -77,12 +77,15 @@ func (w *walk) sortStarted() {
 	}
 }
 
-// places returns how many places and keyed places are taken in some pools. A start that takes none
-// does not change what any other candidate needs.
+// places returns how many places and keyed places are taken in some pools, and how many leases in
+// exclusive ones. A start that takes none does not change what any other candidate needs.
 func (q *Queue) places(pools []int32) int {
 	n := 0
 	for _, pool := range pools {
-		n += q.ledger.pools[pool].active + int(q.ledger.pools[pool].keyed)
+		p := &q.ledger.pools[pool]
+		if n += p.active + int(p.keyed); p.exclusive {
+			n += int(p.starts)
+		}
 	}
 	return n
 }

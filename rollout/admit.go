@@ -18,11 +18,12 @@ type admitting struct {
 	vetoed     map[int32][]concurrency.Refusal // by candidate index: why a candidate is refused although the pools would admit it
 	foreseen   map[int32]bool                  // those of them that were not admitted, see keyless
 	oneByOne   bool                            // nobody is vetoed any more who is not admitted
+	exclusive  bool                            // somebody waits for the group that is at work on its resource
 	slotless   map[int32]bool                  // targets outside brackets that wait for a slot
 
 	requests     []concurrency.Candidate // per rank: as the candidate asked for its slots last
 	admission    concurrency.Result      // what the pools said to these
-	forcedPlaces map[poolPlace]bool      // places that count in admission only because an override forces a start there, see lentPlaces
+	forcedPlaces map[poolPlace]string    // places that count in admission only because an override forces a start there, see lentPlaces; with the group that has the lease
 	inUse        map[string][]Condition  // by family, if a verdict needs them: the pools that are active, see activePools
 }
 
@@ -173,18 +174,19 @@ type poolPlace struct {
 
 // force lets a candidate start if an override lets its version past a concurrency rule, except for
 // the ranks in but. The candidate's resource counts as down in the pool before the batch, so the
-// candidate is admitted whatever the limit, and its place counts. restore puts the leases of the
-// records back.
+// candidate is admitted whatever the limit, and its place counts. In an exclusive pool, past which
+// no override lets while another group is at work on the resource, the lease is the candidate's own:
+// it keeps the others out. restore puts the leases of the records back.
 func (w *work) force(but map[int32]bool) (restore func()) {
 	if len(w.overrides) == 0 {
 		return func() {}
 	}
 	pools := w.capacity.snapshot.Pools
 	before := slices.Clone(pools)
-	w.forcedPlaces = map[poolPlace]bool{}
+	w.forcedPlaces = map[poolPlace]string{}
 	down := w.downWithoutLease()
-	keyed := map[poolPlace]bool{} // places on which no key refuses a forced candidate
-	taken := map[int32][]string{} // by pool: the resources of the others, in the order of the batch
+	keyed := map[poolPlace]bool{}             // places on which no key refuses a forced candidate
+	taken := map[int32][]concurrency.Holder{} // by pool: on the resources of the others, in the order of the batch
 	for k, at := range w.batch {
 		c := w.candidates.at(at)
 		c.forced = false
@@ -192,16 +194,23 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			if but[int32(k)] || !w.forced(c, pool) {
 				continue
 			}
-			c.forced = true
 			at := poolPlace{pool, w.requests[k].Resource}
-			if down[at] || w.forcedPlaces[at] || leasedOn(pools[pool].Record.Leases, at.resource) {
+			lender, lent := w.forcedPlaces[at]
+			group := runid.Reserved
+			if pools[pool].Exclusive {
+				if group = w.requests[k].Group; lent && lender != group || excludes(&pools[pool], at.resource, group) {
+					continue
+				}
+			}
+			c.forced = true
+			if down[at] || lent || leasedOn(pools[pool].Record.Leases, at.resource) {
 				// Down already, for this group or another, or by itself: no limit refuses the
 				// candidate, and the key must not either.
 				keyed[at] = true
 				continue
 			}
-			w.forcedPlaces[at] = true
-			taken[pool] = append(taken[pool], at.resource)
+			w.forcedPlaces[at] = group
+			taken[pool] = append(taken[pool], concurrency.Holder{Resource: at.resource, Group: group})
 		}
 	}
 	for k := range pools {
@@ -209,8 +218,8 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			pools[k].Keyless = slices.DeleteFunc(slices.Clone(pools[k].Keyless), func(h concurrency.Holder) bool { return keyed[poolPlace{int32(k), h.Resource}] })
 		}
 	}
-	for pool, resources := range taken {
-		w.lend(&pools[pool].Record, resources)
+	for pool, holders := range taken {
+		w.lend(&pools[pool].Record, holders)
 	}
 	return func() { copy(pools, before) }
 }
@@ -233,13 +242,38 @@ func (w *work) downWithoutLease() map[poolPlace]bool {
 	return down
 }
 
-// lend adds a lease of nobody on each of some resources to the record of a pool, so that they count
-// as down.
-func (w *work) lend(record *concurrency.Record, resources []string) {
+// excludes reports whether a group other than the given one is at work on a resource, as far as an
+// exclusive pool knows, and this one is not.
+func excludes(p *concurrency.Pool, resource, group string) bool {
+	others := false
+	for _, h := range holdersOn(p, resource) {
+		if h.Group == group {
+			return false
+		}
+		others = true
+	}
+	return others
+}
+
+// holdersOn returns who has a lease on a resource in a pool, or a job.
+func holdersOn(p *concurrency.Pool, resource string) (list []concurrency.Holder) {
+	for k := leaseAt(p.Record.Leases, concurrency.Holder{Resource: resource}); k < len(p.Record.Leases) && p.Record.Leases[k].Resource == resource; k++ {
+		list = append(list, p.Record.Leases[k].Holder)
+	}
+	for _, h := range p.Jobs {
+		if h.Resource == resource {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// lend adds leases to the record of a pool, so that their resources count as down.
+func (w *work) lend(record *concurrency.Record, holders []concurrency.Holder) {
 	leases := slices.Clone(record.Leases)
-	for _, resource := range resources {
+	for _, holder := range holders {
 		leases = append(leases, concurrency.Lease{
-			Pool: record.Key, Holder: concurrency.Holder{Resource: resource, Group: runid.Reserved}, Token: record.NextToken, State: concurrency.Active,
+			Pool: record.Key, Holder: holder, Token: record.NextToken, State: concurrency.Active,
 			Since: w.now, ProgressAt: w.now,
 		})
 		record.NextToken++
@@ -309,7 +343,7 @@ func (w *work) listClaims() {
 		from := len(slab)
 		for _, claim := range list[k].Claims {
 			own := Claim{Pool: pools[claim.Pool].Key, Revision: claim.Revision, Token: claim.Token, PeriodSeconds: claim.PeriodSeconds}
-			if w.forcedPlaces[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}] { // it is not down, although it counted as if it were
+			if _, lent := w.forcedPlaces[poolPlace{claim.Pool, w.requests[list[k].Candidate].Resource}]; lent { // it is not down, although it counted as if it were
 				own.PeriodSeconds = int32(pools[claim.Pool].Rate.PeriodSeconds)
 			}
 			slab = append(slab, own)
@@ -333,6 +367,7 @@ func (w *work) refused() {
 		}
 	}
 	w.queue, w.queuedIn = make([]queued, len(w.admission.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
+	busy := map[poolPlace][]Verdict{} // what an exclusive pool says alone of a resource on which a group is at work
 	rates := slices.ContainsFunc(w.capacity.snapshot.Pools, func(p concurrency.Pool) bool { return !p.Rate.IsZero() })
 	unkeyed := w.unkeyed()
 	lent := w.lentRates()
@@ -346,26 +381,37 @@ func (w *work) refused() {
 		}
 		refusals, own := w.allRefusals(w.admission.Refusals[refused.Why], int32(k), &w.requests[refused.Candidate], places, unkeyed)
 		let := c.anyRun(w.mayBeOverridden) // past some pool, perhaps
-		alike := !let && !own
+		excluded := slices.ContainsFunc(refusals, isExclusive)
+		alike := !let && !own && !excluded
+		at := poolPlace{resource: w.requests[refused.Candidate].Resource}
 		var blockers []Verdict
-		if alike {
+		switch {
+		case alike:
 			blockers = shared[refused.Why]
+		case len(refusals) == 1 && excluded: // which no override lets it past
+			at.pool = refusals[0].Pool
+			blockers = busy[at]
 		}
 		if blockers == nil {
 			if let { // a pool that an override forces is no blocker, unless it is the only one
-				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return w.forced(c, r.Pool) }); len(others) > 0 {
+				if others := slices.DeleteFunc(slices.Clone(refusals), func(r concurrency.Refusal) bool { return !isExclusive(r) && w.forced(c, r.Pool) }); len(others) > 0 {
 					refusals = others
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal, lent))
+				blockers = append(blockers, w.slotVerdict(refusal, at.resource, lent))
 			}
-			if alike {
+			switch {
+			case alike:
 				shared[refused.Why] = blockers
+			case len(refusals) == 1 && excluded:
+				busy[at] = blockers
 			}
 		}
 		w.refuse(c, blockers)
-		w.enqueue(place-1, c, blockers, refusals)
+		if !excluded { // else no place is what it waits for
+			w.enqueue(place-1, c, blockers, refusals)
+		}
 	}
 	w.queue = slices.DeleteFunc(w.queue, func(q queued) bool { return q.blockers == 0 })
 }
@@ -385,10 +431,13 @@ func (w *work) shareRates(c *concurrency.Candidate) {
 // rateIsZero says that it is the rate which pauses a pool, and not the limit beside it.
 const rateIsZero = "its rate lets none of its members begin"
 
-// slotVerdict returns the verdict of a pool that refuses a candidate. If the pool refuses only
+// isExclusive reports whether a pool refuses because another group is at work on the resource.
+func isExclusive(r concurrency.Refusal) bool { return r.Reason == concurrency.SlotExclusive }
+
+// slotVerdict returns the verdict of a pool that refuses a candidate on a resource. If the pool refuses only
 // because its value of groupBy is not among the active ones, no event in the pool can help: the
 // events are then those of the active pools of its family.
-func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate) Verdict {
+func (w *work) slotVerdict(refusal concurrency.Refusal, resource string, lent map[int32]lentRate) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{
 		Status: Pending, Reason: Reason(refusal.Reason), Rule: w.capacity.owner[refusal.Pool],
@@ -411,6 +460,9 @@ func (w *work) slotVerdict(refusal concurrency.Refusal, lent map[int32]lentRate)
 		if events := w.inUse[own.Family]; len(events) > 0 { // else its place is reserved for another candidate that waits
 			v.On = events
 		}
+	case concurrency.SlotExclusive:
+		v.On[0].Resource = resource
+		w.exclusive = true
 	case concurrency.SlotHalted:
 		v.Data = &Data{Attempt: len(w.admission.Pools[refusal.Pool].Unavailable), Allowed: own.HaltAboveUnavailable.Of(own.Total, concurrency.Floor)}
 	case concurrency.SlotPaused:

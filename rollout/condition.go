@@ -18,7 +18,7 @@ const (
 	OnMember       ConditionKind = "member"        // another member of the bracket ends on the resource
 	OnExecutionEnd ConditionKind = "execution_end" // the open execution of Rule on Resource ends
 	OnGroupClose   ConditionKind = "group_close"   // a group of Rule closes in Environment
-	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty
+	OnSlot         ConditionKind = "slot"          // a place in Pool becomes free; for slot_keys_full, Pool becomes empty; for slot_exclusive, nobody is at work on Resource any more
 	OnAvailable    ConditionKind = "available"     // members of Pool become available
 	OnRate         ConditionKind = "rate"          // the rate of Pool lets one more resource begin: at Until or, if that is zero, one period after the starts of the plan
 	OnOrphan       ConditionKind = "orphan"        // the host gives back an orphan of Pool, see [Plan.Orphans]
@@ -28,14 +28,14 @@ const (
 
 	// OnOperator names no single event. With Group and Resource it is a [bracket.Command] for the
 	// execution of that group on that resource; for slot_full, for the first one that holds a slot
-	// of the pool. Without them:
+	// of the pool, and for slot_exclusive, the resource. Without them:
 	//
 	//   - bracket_ended, whose execution no command begins again: [Target.OutdatedAt] is set to
 	//     now, and so the next group runs the target;
 	//   - retry_exhausted without a Rule, because there is no retry rule to override: such a rule is
 	//     added, a job of the host's own succeeds or, where it was a [Target.OutdatedAt] that asked
 	//     for the run, or the host has gone back to an older version, that is set to now;
-	//   - slot_full: a job whose slot is stuck or quarantined is ended, see [Stuck];
+	//   - slot_full, slot_exclusive: a job whose slot is stuck or quarantined is ended, see [Stuck];
 	//   - any other verdict: an [Override] of its Rule.
 	OnOperator ConditionKind = "operator"
 )
@@ -70,6 +70,9 @@ func (c Condition) String() string {
 	case OnGroupClose:
 		return fmt.Sprintf("the next group in %s", textlist.Name(c.Environment))
 	case OnSlot:
+		if c.Resource != "" {
+			return fmt.Sprintf("the end of what is at work on %s in %s", textlist.Name(c.Resource), poolName(c.Pool))
+		}
 		return fmt.Sprintf("a free slot in %s", poolName(c.Pool))
 	case OnAvailable:
 		return fmt.Sprintf("members of %s that come up", poolName(c.Pool))

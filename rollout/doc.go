@@ -51,7 +51,7 @@
 // deployments outside it, busy targets and a Freeze can hold it up. Different brackets do not wait
 // for each other: two that have members on one resource may be at work there at once, with one slot,
 // and one may uncordon what the other has drained. So what must not meet on a resource belongs into
-// one bracket; see [LintBracketsSideBySide].
+// one bracket, or both need a place in one pool that is exclusive; see [LintBracketsSideBySide].
 //
 // An [Override] lets one version past one rule for a time. A Freeze keeps targets from starting
 // anything for a time, whatever the rules say.

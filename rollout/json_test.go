@@ -59,7 +59,7 @@ func TestJSONNames(t *testing.T) {
 		{rollout.Queued{}, "+TargetID version! purpose! group! priority due pools!"},
 		{rollout.QueuePlace{}, "pool! before! of!"},
 		{rollout.Keep{}, "current! started!"},
-		{rollout.Pool{}, "key! active! max! total! halted waiting holders quarantined unavailable"},
+		{rollout.Pool{}, "key! active! max! total! exclusive halted waiting holders quarantined unavailable"},
 		{rollout.Stuck{}, "resource! group! run pool since!"},
 		{rollout.Event{}, "kind! rule! environment! group! resource at! status! into"},
 		{rollout.Diagnostic{}, "code! rule detail! count! example"},

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"maps"
@@ -151,11 +150,24 @@ type neighbours struct {
 	first            int32 // of the resources
 }
 
+// hooked is a bracket on a resource where it has hooks.
+type hooked struct {
+	bracket   int // its place among those of the set
+	pre, post bool
+	alone     []int32 // the exclusive pools in which its executions need a place there
+}
+
+// undoes reports whether what runs last in one of two brackets may undo what runs first in the other
+// on their resource, where both may be at work at once.
+func (h *hooked) undoes(other *hooked) bool {
+	return (h.pre && other.post || h.post && other.pre) &&
+		!slices.ContainsFunc(h.alone, func(pool int32) bool { return slices.Contains(other.alone, pool) })
+}
+
 // lookAtNeighbours finds brackets that meet on resources with what runs last in one of them and
 // what runs first in the other. Of several such others it tells the first.
 func (l *lint) lookAtNeighbours() {
-	type hooked struct{ pre, post int } // the first brackets with such a member, counted from 1
-	before := make([]hooked, len(l.w.resources))
+	before := make([][]hooked, len(l.w.resources))
 	for n, rule := range l.w.set.brackets {
 		own := map[int32]hooked{}
 		for _, b := range l.bracketsOf[rule] {
@@ -165,33 +177,30 @@ func (l *lint) lookAtNeighbours() {
 					continue // nothing begins there
 				}
 				h := own[r]
+				h.bracket = n
 				for _, i := range targets {
-					switch b.roles[l.w.targets[i].deployment] {
-					case bracket.Pre:
-						h.pre = n + 1
-					case bracket.Post:
-						h.post = n + 1
-					}
+					role := b.roles[l.w.targets[i].deployment]
+					h.pre, h.post = h.pre || role == bracket.Pre, h.post || role == bracket.Post
 				}
-				own[r] = h
+				for _, i := range targets {
+					h.alone = l.appendExclusive(h.alone, i)
+				}
+				if h.pre || h.post {
+					own[r] = h
+				}
 			}
 		}
 		found := map[int]*neighbours{}
 		for _, r := range slices.Sorted(maps.Keys(own)) {
-			h, other := own[r], 0
-			if h.pre > 0 {
-				other = before[r].post
-			}
-			if first := before[r].pre; h.post > 0 && first > 0 && (other == 0 || first < other) {
-				other = first
-			}
-			if other > 0 {
+			h := own[r]
+			if k := slices.IndexFunc(before[r], func(o hooked) bool { return h.undoes(&o) }); k >= 0 {
+				other := before[r][k].bracket
 				if found[other] == nil {
-					found[other] = &neighbours{other: other - 1, first: r}
+					found[other] = &neighbours{other: other, first: r}
 				}
 				found[other].resources++
 			}
-			before[r] = hooked{cmp.Or(before[r].pre, h.pre), cmp.Or(before[r].post, h.post)}
+			before[r] = append(before[r], h)
 		}
 		if len(found) == 0 {
 			continue
@@ -200,8 +209,18 @@ func (l *lint) lookAtNeighbours() {
 		l.add(findingOf(rule, "deploymentSelector"), LintBracketsSideBySide, SeverityInfo, reach{},
 			fmt.Sprintf("it has hooks on %s where %q has hooks too, such as %s: the two do not wait for each other there, and what runs last in one may undo what ran first in the other",
 				textlist.Counted(with.resources, "resource"), l.w.set.brackets[with.other].id, l.w.resources[with.first].ID),
-			"put the members of both into one bracket, or leave it if their hooks have nothing to do with each other")
+			"put the members of both into one bracket, or have both need a place in one pool that is exclusive, or leave it if their hooks have nothing to do with each other")
 	}
+}
+
+// appendExclusive appends the exclusive pools in which target i needs a place, each once.
+func (l *lint) appendExclusive(pools []int32, i int32) []int32 {
+	for _, rule := range l.w.viewOf(i).concurrency {
+		if pool := l.w.capacity.under(rule, l.w.targets[i].resource); rule.pool.Exclusive && pool != none && !slices.Contains(pools, pool) {
+			pools = append(pools, pool)
+		}
+	}
+	return pools
 }
 
 // onResources yields the targets of a bracket, resource by resource.

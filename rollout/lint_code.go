@@ -149,7 +149,7 @@ const (
 	// brackets do not wait for each other: both may be at work on a resource at once, the second with
 	// no slot of its own, and a hook that runs last in one, such as an uncordon, may undo what a hook
 	// that runs first in the other, such as a drain, has done. Put what must not meet on a resource
-	// into one bracket.
+	// into one bracket, or have both need a place in one pool that is exclusive.
 	LintBracketsSideBySide LintCode = "brackets_side_by_side"
 	// LintImmediateStarves, a warning: groups that close at once come faster than the curve is
 	// long, or than a rate, or the slots, let their resources begin. A curve advances, and a slot is

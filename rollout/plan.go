@@ -144,6 +144,7 @@ type Pool struct {
 	Active      int                  `json:"active"`                // distinct resources that are being disrupted, also those that are no members any more
 	Max         int                  `json:"max"`                   // how many may be disrupted
 	Total       int                  `json:"total"`                 // members
+	Exclusive   bool                 `json:"exclusive,omitempty"`   // one group at a time is at work on a member
 	Halted      bool                 `json:"halted,omitempty"`      // nothing begins: more members are down than haltAboveUnavailable says
 	Waiting     int                  `json:"waiting,omitempty"`     // starts that [Plan.Queue] lists for the pool
 	Holders     []concurrency.Holder `json:"holders,omitempty"`     // who holds a slot, quarantined or not

@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/concurrency"
-	"github.com/tranche-dev/tranche/internal/runid"
 	"github.com/tranche-dev/tranche/internal/textkey"
 )
 
@@ -326,13 +325,16 @@ func (w *work) pools() {
 	for k, summary := range w.admission.Pools {
 		p := &w.capacity.snapshot.Pools[k]
 		if len(w.overrides) > 0 { // a forced candidate holds nothing yet
-			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool { return h.Group == runid.Reserved })
+			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool {
+				group, lent := w.forcedPlaces[poolPlace{int32(k), h.Resource}]
+				return lent && h.Group == group
+			})
 		}
 		if summary.Total == 0 && len(summary.Holders) == 0 {
 			continue // the plan gives back the last lease of a pool without members: the next plan does not know it
 		}
 		w.plan.Pools = append(w.plan.Pools, Pool{
-			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total, Halted: summary.Halted, Waiting: int(w.queuedIn[k]),
+			Key: p.Key, Active: summary.Active, Max: summary.Max, Total: summary.Total, Exclusive: p.Exclusive, Halted: summary.Halted, Waiting: int(w.queuedIn[k]),
 			Holders: summary.Holders, Quarantined: summary.Quarantined, Unavailable: summary.Unavailable,
 		})
 	}

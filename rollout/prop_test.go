@@ -361,6 +361,9 @@ func genPool(t *rapid.T) *concurrency.Rule {
 		r.OnStuck = oneOf(t, "on stuck", "", concurrency.Hold, concurrency.Quarantine, concurrency.Quarantine)
 		r.QuarantineAllowance = oneOf(t, "allowance", concurrency.Limit{}, concurrency.Count(1), concurrency.Percent(50))
 	}
+	if chance(t, "exclusive", 30) {
+		r.Exclusive = true
+	}
 	if chance(t, "halts", 30) {
 		r.HaltAboveUnavailable = oneOf(t, "above", concurrency.Count(0), concurrency.Count(0), concurrency.Count(1), concurrency.Percent(30))
 	}
@@ -517,7 +520,7 @@ func TestReference(t *testing.T) {
 		}
 	}, "overtaken", "version_not_deployable", "selector_no_match", "selector_missing_key", "selector_error", "approval_missing", "dependency_unmatched", "dependency_unmet",
 		"version_dependency_unmet", "rollout_not_started", "rollout_not_due", "retry_backoff", "retry_exhausted", "target_busy", "version_unknown",
-		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_halted", "slot_keys_full", "slot_reserved",
+		"slot_free", "slot_already_down", "slot_held", "rule_not_applicable", "slot_full", "slot_rate_full", "slot_paused", "slot_halted", "slot_exclusive", "slot_keys_full", "slot_reserved",
 		"progression_no_environment", "progression_waiting", "progression_too_old", "cooldown", "window_closed", "window_too_short", "rollback_triggered", "rollback_failed",
 		"host_freeze", "host_denies", "not_governed", "start to go back", "start scoped", "frozen", "curve stands still",
 		"rollback: failure", "rollback: verification", "rollback: version", "rollback: over", "rollback: taken")

@@ -48,7 +48,7 @@ type referencePool struct {
 	observed    []string                    // resources that count for a job that the snapshot shows
 	running     map[concurrency.Holder]bool // holders of leases that are at work
 	stuck       map[concurrency.Holder]bool
-	reserved    map[string]bool // resources that wait, and keep a place
+	reserved    map[string]string // resources that wait, and keep a place, with their groups
 	begun       []concurrency.Begun
 	fresh       map[string]bool // resources that begin by the plan, if there is a rate
 }
@@ -1194,11 +1194,20 @@ func (r *reference) activeKeys(family string) (active, kept int) {
 	return active, kept
 }
 
+// excludes: another group is at work on the resource, and this one is not.
+func (p *referencePool) excludes(id, group string) bool {
+	return p.rule.Exclusive && p.busy(id) && !p.holds(id, group)
+}
+
 // refusal says why a pool has no place, or no key, for a resource; id is empty for one that keeps
 // no place there.
-func (r *reference) refusal(p *referencePool, id string) string {
+func (r *reference) refusal(p *referencePool, id, group string) string {
 	n := len(p.active())
+	keeper, kept := p.reserved[id]
+	theirs := kept && p.rule.Exclusive && keeper != group
 	switch {
+	case p.excludes(id, group):
+		return "slot_exclusive"
 	case p.active()[id] && p.down(id):
 		return ""
 	case p.down(id): // it takes no place, and perhaps a key
@@ -1210,7 +1219,7 @@ func (r *reference) refusal(p *referencePool, id string) string {
 		return "slot_full"
 	case p.left(r.now) <= 0:
 		return "slot_rate_full"
-	case (n+len(p.reserved) >= p.max() || len(p.reserved) >= p.left(r.now)) && !p.reserved[id]:
+	case theirs, (n+len(p.reserved) >= p.max() || len(p.reserved) >= p.left(r.now)) && !kept:
 		return "slot_reserved"
 	}
 	if p.family() == "" || n > 0 {
@@ -1429,7 +1438,7 @@ func (r *reference) admit(asking []attempt, waiting map[rollout.TargetID]string,
 		r.pools = map[string]*referencePool{}
 		for key, p := range before {
 			own := *p
-			own.leases, own.reserved, own.fresh = slices.Clone(p.leases), map[string]bool{}, map[string]bool{}
+			own.leases, own.reserved, own.fresh = slices.Clone(p.leases), map[string]string{}, map[string]bool{}
 			r.pools[key] = &own
 		}
 		starts, refused := r.round(asking, vetoed)
@@ -1532,7 +1541,7 @@ func (r *reference) round(asking []attempt, vetoed []bool) (starts []string, ref
 			}
 			at := slices.IndexFunc(p.leases, func(l concurrency.Lease) bool { return l.Resource == a.t.Resource && l.Group == a.group })
 			if at < 0 {
-				if p.rule.Rate != nil && !p.down(a.t.Resource) {
+				if p.rule.Rate != nil && !p.down(a.t.Resource) && !p.unavailable[a.t.Resource] {
 					p.fresh[a.t.Resource] = true
 				}
 				p.leases = append(p.leases, concurrency.Lease{Holder: concurrency.Holder{Resource: a.t.Resource, Group: a.group}, Token: p.next, State: concurrency.Active})
@@ -1551,7 +1560,7 @@ func (r *reference) round(asking []attempt, vetoed []bool) (starts []string, ref
 	for k, a := range asking {
 		first[k] = !vetoed[k] && !slices.ContainsFunc(r.needs(a), func(key string) bool {
 			p := r.pools[key]
-			return !p.down(a.t.Resource) || p.family() != "" && !p.active()[a.t.Resource]
+			return !p.down(a.t.Resource) || p.family() != "" && !p.active()[a.t.Resource] || p.rule.Exclusive && !p.holds(a.t.Resource, a.group)
 		})
 	}
 	for k, a := range asking {
@@ -1567,9 +1576,9 @@ func (r *reference) round(asking []attempt, vetoed []bool) (starts []string, ref
 		said := map[string]string{}
 		strict, hopeless := false, vetoed[k]
 		for _, key := range r.needs(a) {
-			if reason := r.refusal(r.pools[key], a.t.Resource); reason != "" {
+			if reason := r.refusal(r.pools[key], a.t.Resource, a.group); reason != "" {
 				said[key] = reason
-				hopeless = hopeless || reason == "slot_paused" || reason == "slot_halted"
+				hopeless = hopeless || reason == "slot_paused" || reason == "slot_halted" || reason == "slot_exclusive"
 			}
 			strict = strict || r.pools[key].rule.Strict
 		}
@@ -1582,8 +1591,9 @@ func (r *reference) round(asking []attempt, vetoed []bool) (starts []string, ref
 			continue
 		}
 		for _, key := range r.needs(a) {
-			if p := r.pools[key]; !p.down(a.t.Resource) && r.refusal(p, "") == "" {
-				p.reserved[a.t.Resource] = true
+			p := r.pools[key]
+			if _, kept := p.reserved[a.t.Resource]; !kept && !p.down(a.t.Resource) && r.refusal(p, "", "") == "" {
+				p.reserved[a.t.Resource] = a.group
 			}
 		}
 	}

@@ -82,6 +82,7 @@ func valuesOf() map[string]values {
 			"maxActiveKeys":        {list("1"), list("0", `"5%"`)},
 			"sharedPool":           {list(`""`, `"s"`), list(`"s "`)},
 			"strict":               {list("true", "false"), nil},
+			"exclusive":            {list("true", "false"), nil},
 			"stuckAfterSeconds":    {list("0", "60"), list("-1")},
 			"onStuck":              {list(`"hold"`, `"quarantine"`), nil},
 			"quarantineAllowance":  {list("0", "1"), nil},

@@ -17,7 +17,9 @@ func (w *work) nameOrphans() {
 		return
 	}
 	inPool, inFamily := map[string]bool{}, map[string][]string{} // pools with an orphan
+	on := map[Condition]bool{}                                   // the slots of orphans, as exclusive pools name them
 	for _, lease := range w.plan.Orphans {
+		on[Condition{Kind: OnSlot, Pool: lease.Pool, Resource: lease.Resource}] = true
 		if k, known := w.capacity.keys[lease.Pool]; known && !inPool[lease.Pool] {
 			inPool[lease.Pool] = true
 			family := w.capacity.snapshot.Pools[k].Family
@@ -36,7 +38,7 @@ func (w *work) nameOrphans() {
 			switch {
 			case !known: // a rule of the host may name whatever it likes
 			case v.Reason != Reason(concurrency.SlotKeysFull):
-				if inPool[key] {
+				if inPool[key] && (v.Reason != Reason(concurrency.SlotExclusive) || on[v.On[0]]) {
 					v.On = withOrphans(v.On, key)
 				}
 			default:
@@ -53,8 +55,8 @@ func (w *work) nameOrphans() {
 }
 
 // nameHeld adds an operator to each wait for a pool that no job frees by itself: of those who hold a
-// full one each has failed and holds, is stuck or quarantined, or is an orphan; in each of those that
-// have to become empty at least one has.
+// full one, or the resource in an exclusive one, each has failed and holds, is stuck or quarantined,
+// or is an orphan; in each of those that have to become empty at least one has.
 func (w *work) nameHeld() {
 	orphans := map[poolHolder]bool{}
 	for _, lease := range w.plan.Orphans {
@@ -68,7 +70,7 @@ func (w *work) nameHeld() {
 			}
 		}
 	}
-	if len(held) == 0 && len(w.inUse) == 0 {
+	if len(held) == 0 && len(w.inUse) == 0 && !w.exclusive {
 		return
 	}
 	keys := map[*Condition][]Condition{} // first condition of a shared list of pools in use → what its waits wait for
@@ -86,6 +88,10 @@ func (w *work) nameHeld() {
 			case Reason(concurrency.SlotFull):
 				if on := held[v.On[0].Pool]; on != nil {
 					v.On = on
+				}
+			case Reason(concurrency.SlotExclusive):
+				if help := w.exclusiveByOperator(pool, v.On[0].Resource, orphans); help.Kind != "" {
+					v.On = append(slices.Clip(v.On), help)
 				}
 			case Reason(concurrency.SlotKeysFull):
 				shared := &v.On[0]
@@ -139,6 +145,25 @@ func (w *work) keptInUse(pool int32, orphans map[poolHolder]bool) (help Conditio
 		}
 	}
 	return help, kept
+}
+
+// exclusiveByOperator returns what an operator has to do before a resource is free in an exclusive
+// pool, if nobody who is at work there makes it so.
+func (w *work) exclusiveByOperator(pool int32, resource string, orphans map[poolHolder]bool) (help Condition) {
+	p := &w.capacity.snapshot.Pools[pool]
+	for _, h := range holdersOn(p, resource) {
+		needed, held := w.operatorFor(pool, h)
+		if orphans[poolHolder{p.Key, h}] {
+			continue
+		}
+		if !held {
+			return Condition{}
+		}
+		if help.Group == "" {
+			help = needed
+		}
+	}
+	return help
 }
 
 // onlyByOperator returns what waits for a full pool wait for if only an operator can free a place,

@@ -268,6 +268,7 @@ func forms() map[rollout.Reason]string {
 		"frozen":                       "pending ? freeze",
 		"slot_full":                    "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_paused":                  "pending - config",
+		"slot_exclusive":               "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_halted":                  "pending - available",
 		"slot_keys_full":               "pending - slot|pending - orphan,slot|pending - operator,slot|pending - operator,orphan,slot",
 		"slot_reserved":                "pending ? slot|pending ? orphan,slot",

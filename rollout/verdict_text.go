@@ -123,7 +123,7 @@ func (v Verdict) eventPhrases(on []Condition) []string {
 		case c.Kind != OnOperator || c.Group != "":
 		case v.Reason == Reason(bracket.ReasonEnded):
 			text += "'s outdatedAt"
-		case v.Reason == Reason(concurrency.SlotFull), v.Reason == Reason(concurrency.SlotKeysFull):
+		case v.Reason == Reason(concurrency.SlotFull), v.Reason == Reason(concurrency.SlotKeysFull), v.Reason == Reason(concurrency.SlotExclusive):
 			text += " who ends what is stuck"
 		case v.Rule != "" && !strings.HasPrefix(string(v.Reason), "bracket_"): // no override lets a version out of its bracket
 			text += "'s override"

@@ -325,6 +325,7 @@ func (d drawn) limit() string {
 			return `"groupBy":"resource.metadata['region']"` + d.maybe(50, func() string { return `"maxActiveKeys":1` })
 		}) +
 		d.maybe(20, func() string { return `"strict":true` }) +
+		d.maybe(20, func() string { return `"exclusive":true` }) +
 		d.maybe(20, func() string { return `"haltAboveUnavailable":` + d.of("0", "1", `"34%"`) }) +
 		d.maybe(25, func() string {
 			return `"rate":{"limit":` + d.of("1", "2", `"50%"`) + `,"periodSeconds":` + d.seconds(120, 3600) + `}`

@@ -393,3 +393,47 @@ func exampleAgents(nodes int) rollout.Snapshot {
 	}
 	return fleet
 }
+
+// Two teams upgrade the same nodes, each with a bracket that drains a node and brings it back. By one
+// slot alone both would be at work on a node at once, and the first to end would uncordon it under
+// the other. In an exclusive pool that both share they take turns, whoever comes first.
+func ExampleWorld_exclusive() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	policy := func(team string) string {
+		return strings.ReplaceAll(`{"name": "TEAM", "selector": "deployment.metadata['team'] == 'TEAM'", "rules": [
+			{"id": "TEAM", "deploymentBracket": {"deploymentSelector": "true", "readinessMode": "immediate",
+				"memberRoles": {"pre": "deployment.name == 'TEAM-drain'", "post": "deployment.name == 'TEAM-uncordon'"}}},
+			{"id": "TEAM-nodes", "resourceConcurrency": {"groupSelector": "true", "limit": 1, "sharedPool": "nodes", "exclusive": true}}]}`, "TEAM", team)
+	}
+	set, err := rollout.Load(fmt.Appendf(nil, "[%s, %s]", policy("os"), policy("gpu")), env)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fleet := rollout.Snapshot{Resources: []rollout.Resource{{ID: "node-1"}, {ID: "node-2"}}, Environments: []rollout.Environment{{ID: "prod"}}}
+	durations := map[string]time.Duration{}
+	for _, team := range []string{"os", "gpu"} {
+		for work, minutes := range map[string]int{"drain": 4, "upgrade": 6, "uncordon": 1} {
+			name := team + "-" + work
+			durations[name] = time.Duration(minutes) * time.Minute
+			fleet.Deployments = append(fleet.Deployments, rollout.Deployment{ID: name, Name: name, Metadata: map[string]string{"team": team}})
+			fleet.Versions = append(fleet.Versions, rollout.Version{ID: name + "-2", Deployment: name, Status: rollout.VersionReady, CreatedAt: noon})
+			for _, resource := range fleet.Resources {
+				fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: rollout.TargetID{Resource: resource.ID, Environment: "prod", Deployment: name}})
+			}
+		}
+	}
+	timeline, err := rollouttest.World{Policies: set, Fleet: fleet, Job: rollouttest.Durations(durations)}.Run(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Print(timeline.Chart(time.Minute))
+	// Output:
+	// 1m = 1 column, from 2026-03-10 12:00:00
+	// g gpu-drain  p gpu-upgrade  u gpu-uncordon  o os-drain  s os-upgrade  n os-uncordon  # several  - slot held
+	//        +0s       +10m      +20m      +30m      +40m
+	// node-1 ggggppppppuoooossssssn......................
+	// node-2 ......................ggggppppppuoooossssssn
+}

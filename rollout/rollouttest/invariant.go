@@ -25,6 +25,7 @@ type Invariant struct {
 func Invariants() []Invariant {
 	return []Invariant{
 		{"limit", "bracket I18: no start takes a slot in a pool that has none left", checkLimit},
+		{"exclusive", "concurrency I14: no group begins on a resource on which another one is at work, where that is exclusive", checkExclusive},
 		{"locked", "bracket I1: only the version frozen for a member is started, or the one it had, under rollback", checkLocked},
 		{"order", "bracket I3: no main starts before every pre, no post before every main, and nothing before what it needs", checkOrder},
 		{"once", "rollout I2, bracket I7: no run is offered twice, and none under the id of another", checkOnce},
@@ -104,6 +105,32 @@ func checkLimit(s Step) error {
 		}
 		if taken && p.Active > p.Max+len(again) {
 			faults = append(faults, fmt.Errorf("pool %s: the plan itself counts %d active and admits only %d", p.Key, p.Active, p.Max))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func checkExclusive(s Step) error {
+	var faults []error
+	atWork, starts := claimants(s.atWork()), claimants(s.Plan.Start)
+	for _, p := range s.Plan.Pools {
+		if !p.Exclusive {
+			continue
+		}
+		working := map[string][]string{} // by resource: groups
+		for _, h := range slices.Concat(p.Holders, s.Snapshot.Active[p.Key]) {
+			working[h.Resource] = append(working[h.Resource], h.Group)
+		}
+		for _, start := range atWork[p.Key] {
+			working[start.Resource] = append(working[start.Resource], start.Group)
+		}
+		for _, start := range starts[p.Key] {
+			groups := working[start.Resource]
+			held := start.Reason == rollout.Reason(concurrency.SlotHeld) // in this pool or, at work already, in another one
+			if !held && len(groups) > 0 && !slices.Contains(groups, start.Group) {
+				faults = append(faults, fmt.Errorf("pool %s is exclusive, and %s begins on %s beside %s", p.Key, start.Group, start.Resource, strings.Join(groups, ", ")))
+			}
+			working[start.Resource] = append(groups, start.Group)
 		}
 	}
 	return errors.Join(faults...)

@@ -113,6 +113,60 @@ func TestLimitIsExact(t *testing.T) {
 	}
 }
 
+// TestExclusiveIsExact: pool P is exclusive, and its plan has some starts. Texts are of the form
+// "resource/deployment".
+func TestExclusiveIsExact(t *testing.T) {
+	t.Parallel()
+	held := rollout.Reason(concurrency.SlotHeld)
+	for _, row := range []struct {
+		why     string
+		holders []string
+		starts  []string
+		reason  rollout.Reason
+		edit    func(*rollouttest.Step)
+		fault   bool
+	}{
+		{why: "nobody is there", starts: []string{"r1/a", "r2/b"}},
+		{why: "somebody is", holders: []string{"r1/b"}, starts: []string{"r1/a"}, fault: true},
+		{why: "elsewhere", holders: []string{"r2/b"}, starts: []string{"r1/a"}},
+		{why: "it is the group itself", holders: []string{"r1/a"}, starts: []string{"r1/a"}},
+		{why: "and another one, from before it was exclusive", holders: []string{"r1/a", "r1/b"}, starts: []string{"r1/a"}},
+		{why: "two begin there", starts: []string{"r1/a", "r1/b"}, fault: true},
+		{why: "twice the same", starts: []string{"r1/a", "r1/a"}},
+		{why: "it is at work in another pool", holders: []string{"r1/b"}, starts: []string{"r1/a"}, reason: held},
+		{why: "the host counts somebody there", starts: []string{"r1/a"}, fault: true, edit: func(s *rollouttest.Step) {
+			s.Snapshot.Active = map[string][]concurrency.Holder{"P": {{Resource: "r1", Group: "by hand"}}}
+		}},
+		{why: "a job is in progress there", starts: []string{"r1/a"}, fault: true, edit: func(s *rollouttest.Step) {
+			id := rollout.TargetID{Resource: "r1", Environment: "prod", Deployment: "b"}
+			s.Snapshot.Targets = []rollout.Target{{TargetID: id, Jobs: []rollout.Job{{Run: "b", Status: rollout.JobInProgress}}}}
+			s.Dispatched = map[string]rollout.Start{"b": {TargetID: id, Run: "b", Group: "target/prod/b", Claims: []rollout.Claim{{Pool: "P"}}}}
+		}},
+		{why: "it is not exclusive", holders: []string{"r1/b"}, starts: []string{"r1/a"}, edit: func(s *rollouttest.Step) { s.Plan.Pools[0].Exclusive = false }},
+	} {
+		holder := func(text string) concurrency.Holder {
+			resource, deployment, _ := strings.Cut(text, "/")
+			return concurrency.Holder{Resource: resource, Group: "target/prod/" + deployment}
+		}
+		s := rollouttest.Step{Plan: rollout.Plan{Pools: []rollout.Pool{{Key: "P", Max: 5, Exclusive: true}}}}
+		for _, text := range row.holders {
+			s.Plan.Pools[0].Holders = append(s.Plan.Pools[0].Holders, holder(text))
+		}
+		for _, text := range row.starts {
+			h := holder(text)
+			s.Plan.Start = append(s.Plan.Start, rollout.Start{TargetID: rollout.TargetID{Resource: h.Resource, Environment: "prod"}, Group: h.Group, Reason: row.reason, Claims: []rollout.Claim{{Pool: "P"}}})
+		}
+		if row.edit != nil {
+			row.edit(&s)
+		}
+		for _, invariant := range rollouttest.Invariants() {
+			if err := invariant.Check(s); invariant.Name == "exclusive" && (err != nil) != row.fault {
+				t.Errorf("%s: %v", row.why, err)
+			}
+		}
+	}
+}
+
 // TestLockedIsExact: b2 is frozen for b in an execution of group R/prod/1 on r1, which has locked
 // it, and starts.
 func TestLockedIsExact(t *testing.T) {
