@@ -198,12 +198,12 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			lender, lent := w.forcedPlaces[at]
 			group := runid.Reserved
 			if pools[pool].Exclusive {
-				if group = w.requests[k].Group; lent && lender != group || excludes(&pools[pool], at.resource, group) {
+				if group = w.requests[k].Group; lent && lender != group || excludes(pools[pool].Record.Leases, down[at], at.resource, group) {
 					continue
 				}
 			}
 			c.forced = true
-			if down[at] || lent || leasedOn(pools[pool].Record.Leases, at.resource) {
+			if _, is := down[at]; is || lent || leasedOn(pools[pool].Record.Leases, at.resource) {
 				// Down already, for this group or another, or by itself: no limit refuses the
 				// candidate, and the key must not either.
 				keyed[at] = true
@@ -225,47 +225,38 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 }
 
 // downWithoutLease returns the places without a lease on which no limit refuses a start: those of
-// jobs, and of what is unavailable in pools that are not halted.
-func (w *work) downWithoutLease() map[poolPlace]bool {
-	down, pools := map[poolPlace]bool{}, w.capacity.snapshot.Pools
+// jobs, with the groups of these, and of what is unavailable in pools that are not halted.
+func (w *work) downWithoutLease() map[poolPlace][]string {
+	down, pools := map[poolPlace][]string{}, w.capacity.snapshot.Pools
 	for k := range pools {
 		for _, holder := range pools[k].Jobs {
-			down[poolPlace{int32(k), holder.Resource}] = true
+			at := poolPlace{int32(k), holder.Resource}
+			down[at] = append(down[at], holder.Group)
 		}
 		if pools[k].Halted() {
 			continue
 		}
 		for _, resource := range pools[k].Unavailable {
-			down[poolPlace{int32(k), resource}] = true
+			if at := (poolPlace{int32(k), resource}); down[at] == nil {
+				down[at] = nil // it is known, with no job
+			}
 		}
 	}
 	return down
 }
 
-// excludes reports whether a group other than the given one is at work on a resource, as far as an
-// exclusive pool knows, and this one is not.
-func excludes(p *concurrency.Pool, resource, group string) bool {
-	others := false
-	for _, h := range holdersOn(p, resource) {
-		if h.Group == group {
-			return false
+// excludes reports whether an exclusive pool keeps a group out from a resource, by the leases in the
+// pool and the groups of the jobs on the resource: another group is at work there, and this one is
+// not.
+func excludes(leases []concurrency.Lease, jobs []string, resource, group string) bool {
+	groups := slices.Clone(jobs)
+	for _, l := range leases[leaseAt(leases, concurrency.Holder{Resource: resource}):] {
+		if l.Resource != resource {
+			break
 		}
-		others = true
+		groups = append(groups, l.Group)
 	}
-	return others
-}
-
-// holdersOn returns who has a lease on a resource in a pool, or a job.
-func holdersOn(p *concurrency.Pool, resource string) (list []concurrency.Holder) {
-	for k := leaseAt(p.Record.Leases, concurrency.Holder{Resource: resource}); k < len(p.Record.Leases) && p.Record.Leases[k].Resource == resource; k++ {
-		list = append(list, p.Record.Leases[k].Holder)
-	}
-	for _, h := range p.Jobs {
-		if h.Resource == resource {
-			list = append(list, h)
-		}
-	}
-	return list
+	return len(groups) > 0 && !slices.Contains(groups, group)
 }
 
 // lend adds leases to the record of a pool, so that their resources count as down.
@@ -383,13 +374,16 @@ func (w *work) refused() {
 		let := c.anyRun(w.mayBeOverridden) // past some pool, perhaps
 		excluded := slices.ContainsFunc(refusals, isExclusive)
 		alike := !let && !own && !excluded
-		at := poolPlace{resource: w.requests[refused.Candidate].Resource}
+		alone := excluded && len(refusals) == 1 // past which no override lets it
+		var at poolPlace
+		if excluded {
+			at = poolPlace{refusals[0].Pool, w.requests[refused.Candidate].Resource}
+		}
 		var blockers []Verdict
 		switch {
 		case alike:
 			blockers = shared[refused.Why]
-		case len(refusals) == 1 && excluded: // which no override lets it past
-			at.pool = refusals[0].Pool
+		case alone:
 			blockers = busy[at]
 		}
 		if blockers == nil {
@@ -404,7 +398,7 @@ func (w *work) refused() {
 			switch {
 			case alike:
 				shared[refused.Why] = blockers
-			case len(refusals) == 1 && excluded:
+			case alone:
 				busy[at] = blockers
 			}
 		}

@@ -322,8 +322,8 @@ func (w *work) targetNeeds(slab []int32, start int, i int32) []int32 {
 
 // pools describes the pools and what is stuck in them, and puts their records into the state.
 func (w *work) pools() {
-	for k, summary := range w.admission.Pools {
-		p := &w.capacity.snapshot.Pools[k]
+	for k := range w.admission.Pools {
+		p, summary := &w.capacity.snapshot.Pools[k], &w.admission.Pools[k]
 		if len(w.overrides) > 0 { // a forced candidate holds nothing yet
 			summary.Holders = slices.DeleteFunc(summary.Holders, func(h concurrency.Holder) bool {
 				group, lent := w.forcedPlaces[poolPlace{int32(k), h.Resource}]

@@ -150,12 +150,16 @@ func (w *work) keptInUse(pool int32, orphans map[poolHolder]bool) (help Conditio
 // exclusiveByOperator returns what an operator has to do before a resource is free in an exclusive
 // pool, if nobody who is at work there makes it so.
 func (w *work) exclusiveByOperator(pool int32, resource string, orphans map[poolHolder]bool) (help Condition) {
-	p := &w.capacity.snapshot.Pools[pool]
-	for _, h := range holdersOn(p, resource) {
-		needed, held := w.operatorFor(pool, h)
-		if orphans[poolHolder{p.Key, h}] {
+	key, holders := w.capacity.snapshot.Pools[pool].Key, w.admission.Pools[pool].Holders
+	first, _ := slices.BinarySearchFunc(holders, concurrency.Holder{Resource: resource}, compareHolders)
+	for _, h := range holders[first:] {
+		if h.Resource != resource {
+			break
+		}
+		if orphans[poolHolder{key, h}] {
 			continue
 		}
+		needed, held := w.operatorFor(pool, h)
 		if !held {
 			return Condition{}
 		}
