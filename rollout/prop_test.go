@@ -1249,7 +1249,7 @@ func TestI15EveryWaitCanEnd(t *testing.T) {
 		if n := len(said) + w.plan.Keep.Current + w.plan.Keep.Started; n != there {
 			t.Fatalf("%d targets, %d start or wait, %+v are kept", len(w.s.Targets), len(said), w.plan.Keep)
 		}
-	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_rate_full", "slot_paused", "slot_keys_full", "slot_reserved",
+	}, "start alone", "start in bracket", "bracket_collecting", "bracket_not_due", "bracket_waits_for_members", "slot_full", "slot_rate_full", "slot_exclusive", "slot_halted", "slot_paused", "slot_keys_full", "slot_reserved",
 		"version_not_deployable", "selector_no_match", "approval_missing", "progression_waiting", "progression_no_environment", "dependency_unmatched", "dependency_unmet", "cooldown",
 		"window_closed", "rollout_not_started", "rollout_not_due", "rollback_triggered", "retry_backoff", "retry_exhausted", "target_busy")
 }

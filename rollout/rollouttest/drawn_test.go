@@ -79,7 +79,7 @@ func TestDrawnWorlds(t *testing.T) {
 		}
 	}, "done", "over", "cut off", "rollback", "second attempt", "verified", "failed check", "stuck", "failed bracket", "hook", "down anyway", "approval_missing",
 		"progression_waiting", "dependency_unmet", "cooldown", "window_closed", "rollout_not_due", "slot_full", "bracket_not_due", "bracket_queued", "retry_backoff", "retry_exhausted",
-		"rollback_triggered", "polled", "between two looks", "began", "slot_rate_full", "frozen", "thawed", "lifted", "finished under a freeze")
+		"rollback_triggered", "polled", "between two looks", "began", "slot_rate_full", "slot_exclusive", "slot_halted", "frozen", "thawed", "lifted", "finished under a freeze")
 }
 
 // underFreezes checks that nothing starts under a freeze but what may finish, as the timeline tells it,
