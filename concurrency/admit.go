@@ -321,7 +321,6 @@ func (l *ledger) unreserve(at int32) {
 		return
 	}
 	l.places[at].reserved = false
-	delete(l.reservedFor, at)
 	p := &l.pools[l.places[at].pool]
 	p.reserved--
 	if p.family != none && p.keyed == 0 && p.reserved == 0 {

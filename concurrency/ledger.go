@@ -21,7 +21,7 @@ type ledger struct {
 	unused    int32                // first of the released holds
 
 	reservations []int32          // places that have or had a reservation
-	reservedFor  map[int32]string // reserved places of exclusive pools, with the groups
+	reservedFor  map[int32]string // places of exclusive pools that are or were reserved, with the groups
 	begun        []int32          // places that are begun
 	added        []int32          // holds that the batch added
 

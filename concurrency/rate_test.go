@@ -562,3 +562,22 @@ func TestRateLets(t *testing.T) {
 		}
 	}
 }
+
+// TestHaltedBeginsNothing: n1 is down, and its pool halted; the group that is at work there needs the
+// pool from now on, and another group comes with it. That disrupts nobody who was not.
+func TestHaltedBeginsNothing(t *testing.T) {
+	s := hourly(1).edited(func(p *Pool) { p.HaltAboveUnavailable = Count(0) }).unavailable("nodes", "n1")
+	s.Pools = append(s.Pools, Pool{Key: "zone", Limit: Count(1), Total: 5, Record: NewRecord("zone")})
+	s.lease("zone", "n1", "g", 0).ask("n1", "g", "nodes", "zone").ask("n1", "h", "nodes")
+	plan := s.plan(t)
+	if len(plan.Admitted) != 2 {
+		t.Fatalf("%v", plan)
+	}
+	for _, a := range plan.Admitted {
+		for _, claim := range a.Claims {
+			if claim.PeriodSeconds != 0 {
+				t.Errorf("%v begins: %+v", s.candidates[a.Candidate], claim)
+			}
+		}
+	}
+}

@@ -92,6 +92,14 @@ func TestHalted(t *testing.T) {
 				waits = append(waits, resource+" "+reasons)
 			}
 		}
+		for _, pool := range mustCommit(t, plan, t0).Pools { // under a lease that an override gave nobody else may come in
+			for _, l := range pool.Leases {
+				start := slices.IndexFunc(plan.Start, func(s rollout.Start) bool { return s.Resource == l.Resource && s.Group == l.Group })
+				if forced := start >= 0 && plan.Start[start].Reason == rollout.ReasonOverridden; forced && l.Reason != "overridden" {
+					t.Errorf("%s: %+v is not marked", row.why, l)
+				}
+			}
+		}
 		if got != row.starts || strings.Join(waits, ", ") != row.waits {
 			t.Errorf("%s:\n\tstarts %q, want %q\n\twaits %q, want %q", row.why, got, row.starts, strings.Join(waits, ", "), row.waits)
 		}
