@@ -15,7 +15,7 @@ import (
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 )
 
-//go:embed policy.json policy-retry.yaml fleet.json releases.json releases-partial.json releases-overlap.json releases-freeze.json releases-urgent.json
+//go:embed policy.json policy-retry.yaml policy-halt.yaml fleet.json releases.json releases-partial.json releases-overlap.json releases-freeze.json releases-urgent.json releases-outage.json
 var builtin embed.FS
 
 // fleet is a fleet file: every deployment has a target on every resource of every cluster.

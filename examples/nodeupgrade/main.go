@@ -10,6 +10,8 @@
 //	go run ./examples/nodeupgrade -fail kubelet-upgrade -policy examples/nodeupgrade/policy-retry.yaml
 //	go run ./examples/nodeupgrade -releases releases-freeze.json      # an incident stops it for half an hour, and one node is kept out for longer
 //	go run ./examples/nodeupgrade -releases releases-urgent.json      # a security fix does not wait for the end of the window: an operator closes it
+//	go run ./examples/nodeupgrade -releases releases-outage.json      # half of the nodes look down, and two of them start: the limit does not hold them
+//	go run ./examples/nodeupgrade -releases releases-outage.json -policy policy-halt.yaml # … unless the pool halts meanwhile
 //	go run ./examples/nodeupgrade -forecast 200                       # when will it be done, with durations drawn from past jobs
 //	go run ./examples/nodeupgrade -forecast 200 -fail kubelet-upgrade # … if these jobs fail there in every trial; they take as long as the releases file says
 //	go run ./examples/nodeupgrade -faults                             # what becomes of it if a job fails or hangs, whichever that is

@@ -97,6 +97,17 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
+			Name: "outage", Why: "half of the nodes look down: those that are due start without a slot", Args: []string{"-releases", "releases-outage.json"},
+			Says: []string{"    09:08:00  node-2 is down", "    09:20:00  node-2: start node-drain v1, it is down anyway", "  node-0     start +25m     end +40m     completed", "done at 2026-03-11 10:25:00"},
+		},
+		{
+			Name: "halt", Why: "as long as they look down nothing begins, and what has begun goes on", Args: []string{"-releases", "releases-outage.json", "-policy", "policy-halt.yaml", "-all"},
+			Says: []string{
+				"    09:10:00  node-8: containerd-upgrade v1.7.3, kubelet-upgrade v1.29.2, node-drain v1, node-uncordon v1, os-patch 2026-03: slot_halted (5 down, 4 may be) in Node Lifecycle/resourceConcurrency/0",
+				"    09:19:00  node-3: start node-uncordon v1", "    09:30:00  node-8: start node-drain v1", "  node-2     start +45m     end +60m     completed", "done at 2026-03-11 10:30:00",
+			},
+		},
+		{
 			Name: "every", Why: "a planner that looks every five minutes: what a job makes possible between two looks waits for the next one", Args: []string{"-every", "5m"},
 			Says: []string{
 				"    09:23:00  node-3: kubelet-upgrade v1.29.2 ended: successful", "    09:25:00  node-3: start node-uncordon v1",
