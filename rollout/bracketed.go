@@ -142,8 +142,8 @@ func (w *work) brackets() error {
 	return nil
 }
 
-// formed yields every bracket rule in every environment that it involves, with its members, or the
-// error of one that has a target of another bracket.
+// formed yields every bracket rule in every environment that it involves, with its members, and the
+// error of one that claims a target of another bracket.
 func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	return func(yield func(*bracketWork, error) bool) {
 		w.findConcerns()
@@ -152,10 +152,7 @@ func (w *work) formed() iter.Seq2[*bracketWork, error] {
 		for _, rule := range w.set.brackets {
 			for _, e := range involved(rule) {
 				b, err := w.membersOf(rule, e, works)
-				if err == nil {
-					works = append(works, b)
-				}
-				if !yield(b, err) {
+				if works = append(works, b); !yield(b, err) {
 					return
 				}
 			}

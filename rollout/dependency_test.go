@@ -313,6 +313,9 @@ func TestCheckOfBrackets(t *testing.T) {
 	bracketed := func(name, more string) string {
 		return `{"name":"` + name + `","selector":"true","rules":[{"id":"` + name + `","deploymentBracket":{"deploymentSelector":"true","readinessMode":"immediate"` + more + `}}`
 	}
+	of := func(name, who string) string {
+		return strings.Replace(bracketed(name, ""), `"deploymentSelector":"true"`, `"deploymentSelector":"deployment.name in [`+who+`]"`, 1) + "]}"
+	}
 	needs := func(who, on string) string {
 		return `,{"deploymentDependency":{"appliesTo":"deployment.name == '` + who + `'","dependsOn":"` + on + `"}}`
 	}
@@ -320,6 +323,9 @@ func TestCheckOfBrackets(t *testing.T) {
 		{"nothing is wrong", bracketed("p", "") + needs("a", "deployment.name == 'b'") + "]}", ""},
 		{"two brackets claim every target", "[" + bracketed("p", "") + "]}," + bracketed("q", "") + "]}]",
 			`bracket: "p" and "q" both bracket deployment "a" on resource "r1": narrow one of their selectors`},
+		{"the second claims what the first has, and the third what the second has", "[" + of("p", "'b'") + "," + of("q", "'a','b'") + "," + of("r", "'a'") + "]",
+			`bracket: "p" and "q" both bracket deployment "b" on resource "r1": narrow one of their selectors` + "\n" +
+				`bracket: "q" and "r" both bracket deployment "a" on resource "r1": narrow one of their selectors`},
 		{"a hook needs what comes after it", bracketed("p", `,"memberRoles":{"pre":"deployment.name == 'a'"}`) + needs("a", "deployment.name == 'b'") + "]}",
 			`bracket: "p": pre member "a" needs main member "b", which runs after it: change memberRoles or the dependency`},
 		{"members that need each other because of their versions", bracketed("p", "") + needs("a", "deployment.name == 'b' && version.tag == 'v1'") + needs("b", "deployment.name == 'a' && version.tag == 'v1'") + "]}",

@@ -8,9 +8,9 @@ import (
 )
 
 // membersOf finds the member targets of a bracket rule in an environment: those that its policy
-// governs and whose deployment the rule selects. A target that another bracket has already is an
-// error.
-func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*bracketWork, error) {
+// governs and whose deployment the rule selects. A target that another bracket has already is none of
+// them, and the first such target is an error.
+func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (b *bracketWork, err error) {
 	b, governs := newBracketWork(rule, e), w.governs(rule)
 	selected, size := w.selectedBy(rule, e)
 	b.targets = make([]int32, 0, size)
@@ -21,10 +21,13 @@ func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*b
 				continue
 			}
 			if w.members[i] {
-				ids := [2]string{bracketOf(i, others), rule.id}
-				slices.Sort(ids[:])
-				t := &w.targets[i]
-				return nil, &bracket.OverlapError{Brackets: ids, Deployment: t.Deployment, Resource: t.Resource}
+				if err == nil {
+					ids := [2]string{bracketOf(i, others), rule.id}
+					slices.Sort(ids[:])
+					t := &w.targets[i]
+					err = &bracket.OverlapError{Brackets: ids, Deployment: t.Deployment, Resource: t.Resource}
+				}
+				continue
 			}
 			w.members[i] = true
 			b.targets = append(b.targets, i)
@@ -39,7 +42,7 @@ func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (*b
 	if len(b.deployments) > 1 {
 		ascending(b.targets, len(w.targets))
 	}
-	return b, nil
+	return b, err
 }
 
 // selectedBy returns the deployments that a bracket rule selects in an environment, and how many
@@ -96,14 +99,9 @@ func (t *memberTable[T]) at(d int32) *T {
 	return &t.list[d-t.first]
 }
 
-// bracketOf returns the id of the bracket that target i belongs to already, or "".
+// bracketOf returns the id of the bracket, one of the works, that target i belongs to already.
 func bracketOf(i int32, works []*bracketWork) string {
-	for _, b := range works {
-		if slices.Contains(b.targets, i) {
-			return b.id
-		}
-	}
-	return ""
+	return works[slices.IndexFunc(works, func(b *bracketWork) bool { return slices.Contains(b.targets, i) })].id
 }
 
 // abandoned returns a bracket whose rule is gone. Its targets are those that its closed groups
