@@ -134,10 +134,7 @@ func decay(growth uint64) uint64 {
 		} else {
 			sum -= term
 		}
-		if growth > math.MaxUint64/k {
-			break // k·growth exceeds every term
-		}
-		term /= k * growth
+		term /= k * growth // no overflow: behind the first term, growth is at most fixedOne/(k-1)!
 	}
 	return sum
 }
