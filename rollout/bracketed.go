@@ -240,13 +240,9 @@ func (w *work) involved() func(rule *compiledRule) []int32 {
 // leftBehind steps what is stored of rules that are gone, and of environments that the snapshot does
 // not hold.
 func (w *work) leftBehind(stored []*bracket.GroupRecord) error {
-	live := map[string]bool{}
-	for _, rule := range w.set.brackets {
-		live[rule.id] = true
-	}
 	for _, record := range slices.SortedFunc(slices.Values(append(w.lostGroups(), stored...)), compareGroups) {
 		e, known := w.environment(record.Environment)
-		switch {
+		switch rule := w.set.rule(record.Rule); {
 		case !known:
 			if err := w.elsewhere(record); err != nil {
 				return err
@@ -254,7 +250,7 @@ func (w *work) leftBehind(stored []*bracket.GroupRecord) error {
 			if record.Number > 0 {
 				w.plan.State.Brackets = append(w.plan.State.Brackets, record)
 			}
-		case !live[record.Rule]:
+		case rule == nil || rule.bracket == nil:
 			b := w.abandoned(record, e)
 			if err := w.step(b); err != nil {
 				return err

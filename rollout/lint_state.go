@@ -38,14 +38,8 @@ func (l *lint) lookAtState() {
 
 // leftByRules counts the records of rules that are in no enabled policy, except those of pools.
 func (l *lint) leftByRules(gone map[string]*leftovers) {
-	live := map[string]bool{}
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.rules {
-			live[rule.id] = true
-		}
-	}
 	note := func(rule string, open bool) {
-		if live[rule] {
+		if l.w.set.rule(rule) != nil {
 			return
 		}
 		if gone[rule] == nil {
@@ -71,12 +65,8 @@ func (l *lint) leftByRules(gone map[string]*leftovers) {
 // leftInPools counts the records of pools that no resource is in.
 func (l *lint) leftInPools(gone map[string]*leftovers) {
 	pools := map[string]bool{}
-	for _, p := range l.w.set.policies {
-		for _, rule := range p.rules {
-			if rule.pool != nil {
-				pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true
-			}
-		}
+	for _, rule := range l.w.set.concurrency {
+		pools[cmp.Or(rule.pool.SharedPool, rule.id)] = true
 	}
 	for _, record := range l.w.capacity.otherRecords {
 		name := record.Key
