@@ -40,7 +40,7 @@ func (w *work) divide(list []*bracket.ExecutionRecord) {
 				at, somewhere = w.onlyIn(int32(resource))
 			}
 			switch in := (ruleAt{rule, at}); {
-			case at != none && concerns(record, w.environments[at].ID):
+			case at != none && tellsOnly(record, func(environment string) bool { return environment == w.environments[at].ID }):
 				w.executions.own[in] = append(w.executions.own[in], record)
 			case !somewhere && w.isUnseen(record):
 				w.executions.unseen[rule] = append(w.executions.unseen[rule], record)
@@ -66,32 +66,20 @@ func (w *work) onlyIn(resource int32) (at int32, somewhere bool) {
 
 // isUnseen reports whether nothing that a record tells is of an environment of the snapshot.
 func (w *work) isUnseen(record *bracket.ExecutionRecord) bool {
-	known := func(environment string) bool {
-		_, is := w.environment(environment)
-		return is
-	}
-	if record.Open != nil && known(record.Open.Environment) {
-		return false
-	}
-	for environment := range record.Last {
-		if known(environment) {
-			return false
-		}
-	}
-	return true
+	return tellsOnly(record, func(environment string) bool {
+		_, known := w.environment(environment)
+		return !known
+	})
 }
 
-// concerns reports whether all that a record tells is of one environment.
-func concerns(record *bracket.ExecutionRecord, environment string) bool {
-	if record.Open != nil && record.Open.Environment != environment {
-		return false
-	}
-	for other := range record.Last {
-		if other != environment {
+// tellsOnly reports whether all that a record tells is of environments that are as asked.
+func tellsOnly(record *bracket.ExecutionRecord, is func(environment string) bool) bool {
+	for environment := range record.Last {
+		if !is(environment) {
 			return false
 		}
 	}
-	return true
+	return record.Open == nil || is(record.Open.Environment)
 }
 
 // endedIn returns the execution that ended last in an environment; the zero value if none did.
@@ -106,18 +94,10 @@ func endedIn(record *bracket.ExecutionRecord, environment string) bracket.EndedE
 // resources.
 func (w *work) executionsIn(rule string, environment int32) []*bracket.ExecutionRecord {
 	common, own := w.executions.common[rule], w.executions.own[ruleAt{rule, environment}]
-	switch {
-	case len(common) == 0:
+	if len(common) == 0 {
 		return own
-	case len(own) == 0:
-		return common
 	}
-	all := make([]*bracket.ExecutionRecord, 0, len(common)+len(own))
-	for _, record := range own {
-		k, _ := slices.BinarySearchFunc(common, record.Resource, byResource)
-		all, common = append(append(all, common[:k]...), record), common[k:]
-	}
-	return append(all, common...)
+	return withExecutions(common, own)
 }
 
 func byResource(record *bracket.ExecutionRecord, resource string) int {
