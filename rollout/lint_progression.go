@@ -168,12 +168,7 @@ func (p *EnvironmentProgression) endsBefore(length time.Duration) bool {
 	if p.MaximumAgeHours == nil || length == math.MaxInt64 {
 		return false
 	}
-	age := time.Duration(*p.MaximumAgeHours) * time.Hour
-	return p.soak() < age && saturatingSum(p.soak(), length) >= age
-}
-
-func (p *EnvironmentProgression) soak() time.Duration {
-	return time.Duration(p.MinimumSoakTimeMinutes) * time.Minute
+	return p.soak() < p.maximumAge() && saturatingSum(p.soak(), length) >= p.maximumAge()
 }
 
 // proves reports whether the versions of a pair have something to prove under a progression.
@@ -228,7 +223,7 @@ func (l *lint) verifies(pair int32) bool {
 // success can come.
 func (l *lint) outlives(age, soak *compiledRule, d, e int32) (is, always bool) {
 	w := l.w
-	if time.Duration(*age.progression.MaximumAgeHours)*time.Hour > soak.progression.soak() {
+	if age.progression.maximumAge() > soak.progression.soak() {
 		return false, false
 	}
 	environments, _ := l.others(age, d, e)

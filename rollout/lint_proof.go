@@ -139,9 +139,7 @@ func (l *lint) proofIn(rule *compiledRule, d, e, n int32) proof {
 		return proof{} // nothing is to be proved there
 	}
 	own.required = rule.progression.required(own.population)
-	if age := rule.progression.MaximumAgeHours; age != nil && !open && own.able >= own.required {
-		own.tooOld = !w.now.Before(addTime(newest, time.Duration(*age)*time.Hour))
-	}
+	own.tooOld = !open && own.able >= own.required && !rule.progression.young(newest, w.now)
 	own.unproved = own.able < own.required || own.tooOld
 	return own
 }

@@ -394,7 +394,7 @@ func (w *work) judgeEnvironment(rule *compiledRule, v *Version, n int32, targets
 		return own
 	}
 	slices.SortFunc(all.firsts, time.Time.Compare)
-	at := addTime(all.firsts[required-1], time.Duration(p.MinimumSoakTimeMinutes)*time.Minute)
+	at := addTime(all.firsts[required-1], p.soak())
 	opens := p.opens(w.now, at, all.newest, all.ahead)
 	if opens.IsZero() && !all.open && len(all.firsts)+all.lost.count() == all.population &&
 		!slices.ContainsFunc(targets, func(i int32) bool { return w.inScope(i, n) && w.runsAgain(i, n) }) { // else another success may come, which is younger
@@ -449,4 +449,8 @@ func (p *EnvironmentProgression) young(success, at time.Time) bool {
 
 func (p *EnvironmentProgression) maximumAge() time.Duration {
 	return time.Duration(*p.MaximumAgeHours) * time.Hour
+}
+
+func (p *EnvironmentProgression) soak() time.Duration {
+	return time.Duration(p.MinimumSoakTimeMinutes) * time.Minute
 }
