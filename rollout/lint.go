@@ -227,11 +227,10 @@ func (l *lint) classifyTargets() {
 
 // governed yields the classes of targets that a rule governs or, if rule is nil, all.
 func (l *lint) governed(rule *compiledRule) iter.Seq[targetClass] {
+	if rule == nil {
+		return slices.Values(l.classes)
+	}
 	return func(yield func(targetClass) bool) {
-		if rule == nil {
-			slices.Values(l.classes)(yield)
-			return
-		}
 		for _, n := range l.under[rule.policy] {
 			if !yield(l.classes[n]) {
 				return

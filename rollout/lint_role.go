@@ -75,12 +75,8 @@ func (l *lint) reportAcrossRoles(b *lintBracket, against *bracket.RoleError, whe
 func (l *lint) contradictionsNow(b *lintBracket) map[string]bool {
 	own := newBracketWork(b.rule, b.environment)
 	own.targets, own.deployments = b.targets, b.deployments
-	members := l.w.edgesOf(own, l.w.now)
+	_, err := closedGroup(&lintBracket{bracketWork: own}, l.w.edgesOf(own, l.w.now)) // whose roles closeGroup has found clear
 	met := map[string]bool{}
-	if own.unclear != nil {
-		return met
-	}
-	_, err := closedGroup(&lintBracket{bracketWork: own}, members)
 	for _, one := range strictjson.Parts(err) {
 		met[one.Error()] = true
 	}
