@@ -1,13 +1,11 @@
 package rollout
 
-import (
-	"github.com/tranche-dev/tranche/bracket"
-)
+import "github.com/tranche-dev/tranche/bracket"
 
 // reportRemaining reports what blocks the newest version on every target of a bracket that has not
 // been reported on yet.
 func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
-	newest, blockersOf := w.newestOf(b), w.newMemberBlockers(b)
+	blockersOf := w.newMemberBlockers(b)
 	for _, i := range b.targets {
 		if reported.has(i) || b.takenOver[i] {
 			continue
@@ -19,7 +17,7 @@ func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
 			continue
 		}
 		t := &w.targets[i]
-		n := newest(i)
+		n := w.newestFor(i)
 		var blockers blockerList
 		if n >= 0 && n > t.current && !t.running(w.version(i, n).ID) {
 			blockers = blockersOf(i, n)
@@ -32,34 +30,19 @@ func (w *work) reportRemaining(b *bracketWork, reported reportedTargets) {
 	}
 }
 
-// newestOf returns a function that finds the number of the newest version that exists by now for a
-// target of a bracket, or none. If every version of a deployment is for all targets, it searches
-// once per deployment.
-func (w *work) newestOf(b *bracketWork) func(i int32) int32 {
-	find := func(i int32) int32 {
-		versions := w.versions[w.targets[i].deployment].list
-		n := int32(len(versions)) - 1
-		for ; n >= 0; n-- {
-			if at := versions[n].CreatedAt; at.After(w.now) {
-				w.wake(at) // a former member gets nothing new, but from then on that is reported
-			} else if w.inScope(i, n) {
-				break
-			}
+// newestFor returns the number of the newest version that exists by now for a target of a bracket, or
+// none.
+func (w *work) newestFor(i int32) int32 {
+	versions := w.versions[w.targets[i].deployment].list
+	n := int32(len(versions)) - 1
+	for ; n >= 0; n-- {
+		if at := versions[n].CreatedAt; at.After(w.now) {
+			w.wake(at) // a former member gets nothing new, but from then on that is reported
+		} else if w.inScope(i, n) {
+			break
 		}
-		return n
 	}
-	known := tableOf(w, b, int32(missing))
-	return func(i int32) int32 {
-		d := w.targets[i].deployment
-		if w.scoped[d] {
-			return find(i)
-		}
-		own := known.at(d)
-		if *own == missing {
-			*own = find(i)
-		}
-		return *own
-	}
+	return n
 }
 
 // newMemberBlockers returns a function that lists what blocks a version on a target, and returns 0
@@ -67,12 +50,7 @@ func (w *work) newestOf(b *bracketWork) func(i int32) int32 {
 // the same for all targets that run the same version. Targets are asked for in order.
 func (w *work) newMemberBlockers(b *bracketWork) func(i, n int32) blockerList {
 	type like struct{ deployment, current, candidate, view int32 }
-	type answered struct {
-		like
-		listed blockerList
-	}
 	answers := map[like]blockerList{}
-	last := tableOf(w, b, answered{}) // neighbours mostly have the same answer; the zero value is that of no target, since no candidate is what runs
 	records, pending := b.state.Executions, b.pending
 	ask := func(i, n int32) blockerList {
 		if list := w.memberBlockers(b, i, n); list != nil {
@@ -93,16 +71,13 @@ func (w *work) newMemberBlockers(b *bracketWork) func(i, n int32) blockerList {
 			len(records) > 0 && records[0].Resource == resource || len(pending) > 0 && pending[0].resource == t.resource {
 			return ask(i, n)
 		}
-		alike, before := like{t.deployment, t.current, n, w.view[i]}, last.at(t.deployment)
-		if before.like != alike {
-			listed, known := answers[alike]
-			if !known {
-				listed = ask(i, n)
-				answers[alike] = listed
-			}
-			*before = answered{alike, listed}
+		alike := like{t.deployment, t.current, n, w.view[i]}
+		listed, known := answers[alike]
+		if !known {
+			listed = ask(i, n)
+			answers[alike] = listed
 		}
-		return before.listed
+		return listed
 	}
 }
 
