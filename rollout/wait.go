@@ -7,15 +7,14 @@ import (
 
 // awaiting is what the targets wait for, in the few bytes that a plan keeps.
 type awaiting struct {
-	waits        []wait              // per target
-	waiting      int                 // how many are set
-	blockers     [][]Verdict         // the lists that they refer to
-	turns        chunks[compactTurn] // the lists that are nothing but a turn
-	turnKinds    []turnKind          // of the turns
-	turnKindOf   map[turnKind]int32  // as in compactTurn
-	lastTurnKind int32               // the number that was asked for last
-	unlisted     map[int32]string    // candidates that the snapshot no longer holds
-	olderWaits   []olderWait         // targets that wait with a version that is not the newest one, and would start with it
+	waits      []wait              // per target
+	waiting    int                 // how many are set
+	blockers   [][]Verdict         // the lists that they refer to
+	turns      chunks[compactTurn] // the lists that are nothing but a turn
+	turnKinds  []turnKind          // of the turns
+	turnKindOf map[turnKind]int32  // as in compactTurn
+	unlisted   map[int32]string    // candidates that the snapshot no longer holds
+	olderWaits []olderWait         // targets that wait with a version that is not the newest one, and would start with it
 }
 
 // wait is what one target waits for, in few bytes: there may be a million.
@@ -141,18 +140,15 @@ func (w *work) derivedTurn(r *rollout, position int32) compactTurn {
 	return compactTurn{kind: r.derivedKind}
 }
 
-// turnKindNumber returns the number of a kind, as in compactTurn. Neighbours mostly share one.
+// turnKindNumber returns the number of a kind, as in compactTurn.
 func (w *work) turnKindNumber(own turnKind) int32 {
-	if w.lastTurnKind == 0 || w.turnKinds[w.lastTurnKind-1] != own {
-		number := w.turnKindOf[own]
-		if number == 0 {
-			w.turnKinds = append(w.turnKinds, own)
-			number = int32(len(w.turnKinds))
-			put(&w.turnKindOf, own, number)
-		}
-		w.lastTurnKind = number
+	number := w.turnKindOf[own]
+	if number == 0 {
+		w.turnKinds = append(w.turnKinds, own)
+		number = int32(len(w.turnKinds))
+		put(&w.turnKindOf, own, number)
 	}
-	return w.lastTurnKind
+	return number
 }
 
 // listTurn is list for a turn.
