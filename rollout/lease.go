@@ -173,9 +173,6 @@ func TargetOf(holder concurrency.Holder) (target TargetID, outside bool) {
 // single returns the number of the target that [TargetOf] finds; none if the snapshot does not have
 // it.
 func (w *work) single(h concurrency.Holder) (i int32, outside bool) {
-	if !strings.HasPrefix(h.Group, runid.Reserved+"/") { // most are of brackets
-		return none, false
-	}
 	id, outside := TargetOf(h)
 	if !outside {
 		return none, false
