@@ -68,8 +68,7 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	type plain Strategy
-	var decoded plain
-	if err := strictjson.Unmarshal(data, &decoded); err != nil {
+	if err := strictjson.Unmarshal(data, (*plain)(s)); err != nil {
 		var all []error
 		faults := strictjson.Faults(err)
 		whole := slices.ContainsFunc(faults, func(fault strictjson.Error) bool { return fault.Path == "rolloutStrategy" }) // the document is a whole fleet.yaml
@@ -87,7 +86,6 @@ func (s *Strategy) UnmarshalJSON(data []byte) error {
 		}
 		return fieldErrors(strictjson.Join(all...))
 	}
-	*s = Strategy(decoded)
 	return nil
 }
 
@@ -225,10 +223,8 @@ func (d *Definition) compile(i int) (criteria, error) {
 			return nil
 		}
 		compiled, err := l.Compile()
-		if err != nil {
-			for _, fault := range strictjson.Faults(l.Validate()) {
-				faults = append(faults, &FieldError{Code: CodeSelector, Path: strictjson.Path(inPartition(i, field), fault.Path), Value: fault.Value, Hint: fault.Hint})
-			}
+		for _, fault := range strictjson.Faults(err) {
+			faults = append(faults, &FieldError{Code: CodeSelector, Path: strictjson.Path(inPartition(i, field), fault.Path), Value: fault.Value, Hint: fault.Hint})
 		}
 		return compiled
 	}
