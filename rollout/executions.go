@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -196,15 +197,10 @@ func (b *bracketWork) open(resource string) *bracket.Execution {
 
 // all lists the records of all rules, by rule and resource.
 func (x executions) all() []*bracket.ExecutionRecord {
-	var list []*bracket.ExecutionRecord
-	for _, lists := range [...]map[string][]*bracket.ExecutionRecord{x.common, x.unseen} {
-		for _, records := range lists {
-			list = append(list, records...)
-		}
-	}
-	for _, records := range x.own {
-		list = append(list, records...)
-	}
+	parts := slices.Collect(maps.Values(x.common))
+	parts = slices.AppendSeq(parts, maps.Values(x.unseen))
+	parts = slices.AppendSeq(parts, maps.Values(x.own))
+	list := slices.Concat(parts...)
 	slices.SortFunc(list, compareExecutions)
 	return list
 }
