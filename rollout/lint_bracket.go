@@ -144,12 +144,6 @@ func (l *lint) lookAtBrackets() {
 	l.lookAtNeighbours()
 }
 
-// neighbours are two brackets, by their places among those of the set, that meet on resources.
-type neighbours struct {
-	other, resources int
-	first            int32 // of the resources
-}
-
 // hooked is a bracket on a resource where it has hooks.
 type hooked struct {
 	bracket   int // its place among those of the set
@@ -164,39 +158,25 @@ func (h *hooked) undoes(other *hooked) bool {
 		!slices.ContainsFunc(h.alone, func(pool int32) bool { return slices.Contains(other.alone, pool) })
 }
 
+// neighbours are the resources on which two brackets meet.
+type neighbours struct {
+	resources int
+	first     int32
+}
+
 // lookAtNeighbours finds brackets that meet on resources with what runs last in one of them and
 // what runs first in the other. Of several such others it tells the first.
 func (l *lint) lookAtNeighbours() {
 	before := make([][]hooked, len(l.w.resources))
 	for n, rule := range l.w.set.brackets {
-		own := map[int32]hooked{}
-		for _, b := range l.bracketsOf[rule] {
-			for targets := range l.onResources(b) {
-				r := l.w.targets[targets[0]].resource
-				if !slices.ContainsFunc(targets, func(i int32) bool { return b.isMain(&l.w.targets[i]) }) {
-					continue // nothing begins there
-				}
-				h := own[r]
-				h.bracket = n
-				for _, i := range targets {
-					role := b.roles[l.w.targets[i].deployment]
-					h.pre, h.post = h.pre || role == bracket.Pre, h.post || role == bracket.Post
-				}
-				for _, i := range targets {
-					h.alone = l.appendExclusive(h.alone, i)
-				}
-				if h.pre || h.post {
-					own[r] = h
-				}
-			}
-		}
-		found := map[int]*neighbours{}
+		found := map[int]*neighbours{} // by the place of the other
+		own := l.hooksOf(rule, n)
 		for _, r := range slices.Sorted(maps.Keys(own)) {
 			h := own[r]
 			if k := slices.IndexFunc(before[r], func(o hooked) bool { return h.undoes(&o) }); k >= 0 {
 				other := before[r][k].bracket
 				if found[other] == nil {
-					found[other] = &neighbours{other: other, first: r}
+					found[other] = &neighbours{first: r}
 				}
 				found[other].resources++
 			}
@@ -205,12 +185,37 @@ func (l *lint) lookAtNeighbours() {
 		if len(found) == 0 {
 			continue
 		}
-		with := found[slices.Min(slices.Collect(maps.Keys(found)))]
+		other := slices.Min(slices.Collect(maps.Keys(found)))
+		with := found[other]
 		l.add(findingOf(rule, "deploymentSelector"), LintBracketsSideBySide, SeverityInfo, reach{},
 			fmt.Sprintf("it has hooks on %s where %q has hooks too, such as %s: the two do not wait for each other there, and what runs last in one may undo what ran first in the other",
-				textlist.Counted(with.resources, "resource"), l.w.set.brackets[with.other].id, l.w.resources[with.first].ID),
+				textlist.Counted(with.resources, "resource"), l.w.set.brackets[other].id, l.w.resources[with.first].ID),
 			"put the members of both into one bracket, or have both need a place in one pool that is exclusive, or leave it if their hooks have nothing to do with each other")
 	}
+}
+
+// hooksOf returns which hooks the bracket at a place has on each resource where it may begin.
+func (l *lint) hooksOf(rule *compiledRule, place int) map[int32]hooked {
+	hooks := map[int32]hooked{}
+	for _, b := range l.bracketsOf[rule] {
+		for targets := range l.onResources(b) {
+			if !slices.ContainsFunc(targets, func(i int32) bool { return b.isMain(&l.w.targets[i]) }) {
+				continue // nothing begins there
+			}
+			r := l.w.targets[targets[0]].resource
+			own := hooks[r]
+			own.bracket = place
+			for _, i := range targets {
+				role := b.roles[l.w.targets[i].deployment]
+				own.pre, own.post = own.pre || role == bracket.Pre, own.post || role == bracket.Post
+				own.alone = l.appendExclusive(own.alone, i)
+			}
+			if own.pre || own.post {
+				hooks[r] = own
+			}
+		}
+	}
+	return hooks
 }
 
 // appendExclusive appends the exclusive pools in which target i needs a place, each once.

@@ -74,17 +74,7 @@ func (l *lint) lookAtTargetSelectors() {
 			}
 			f := Finding{Path: "versions[" + v.named() + "].targetSelector"}
 			own := w.scopeOf(int32(d), n)
-			err := l.reportMissedKeys(f, own.matcher, func(meet func(bound)) {
-				for e := range w.environments {
-					pair := w.pairAt(int32(e), int32(d))
-					before := w.unanswered(own, pair)
-					for at, i := range w.pairs[pair].targets {
-						if at >= len(before) || before[at] == undecided {
-							meet(w.boundWith(i, n))
-						}
-					}
-				}
-			})
+			err := l.reportMissedKeys(f, own.matcher, l.onUnanswered(own, int32(d), n))
 			what := "the version is not for the targets where it does"
 			if w.set.scopeErrors == ScopeInclude {
 				what = "the version is for the targets where it does"
@@ -220,6 +210,22 @@ func (l *lint) onVersions(m Matcher, rule *compiledRule) func(meet func(bound)) 
 				}
 			}
 		})
+	}
+}
+
+// onUnanswered meets the targets of a deployment for which version n is not surely out of scope, with
+// that version.
+func (l *lint) onUnanswered(s *scope, d, n int32) func(meet func(bound)) {
+	return func(meet func(bound)) {
+		for e := range l.w.environments {
+			pair := l.w.pairAt(int32(e), d)
+			before := l.w.unanswered(s, pair)
+			for at, i := range l.w.pairs[pair].targets {
+				if at >= len(before) || before[at] == undecided {
+					meet(l.w.boundWith(i, n))
+				}
+			}
+		}
 	}
 }
 
