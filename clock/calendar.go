@@ -218,19 +218,11 @@ func (c Calendar) NextClose(t time.Time) time.Time {
 // the horizon, or a *[FieldError] if d is negative or a host's recurrence is at fault. For many
 // durations from one start use [Calendar.Walk].
 func (c Calendar) AddOpen(t time.Time, d time.Duration) (time.Time, error) {
-	u, _, err := c.addOpen(t, d, patience)
-	return u, err
-}
-
-// addOpen is AddOpen, which looks at so many stretches before it asks what repeats itself. It also
-// returns how many it has looked at in all.
-func (c Calendar) addOpen(t time.Time, d time.Duration, soon int) (u time.Time, looked int, err error) {
 	var r room
 	k := c.cursor(&r)
-	p := c.pass(t, soon)
+	p := c.pass(t, patience)
 	p.rewind(&k)
-	u, err = p.addOpen(&k, d)
-	return u, p.repeats.looked, err
+	return p.addOpen(&k, d)
 }
 
 // OpenBetween returns how long the calendar is open within [a, b); 0 if b is not after a. It looks
