@@ -191,17 +191,8 @@ func byHash(keys []uint64) []ranked {
 	}
 	from := int32(0)
 	for _, to := range ends[:len(ends)-1] {
-		bucket := order[from:to]
+		slices.SortFunc(order[from:to], compare)
 		from = to
-		if len(bucket) > 24 {
-			slices.SortFunc(bucket, compare)
-			continue
-		}
-		for i := 1; i < len(bucket); i++ { // they are in ascending order of index, and equal hashes stay so
-			for k := i; k > 0 && compare(bucket[k], bucket[k-1]) < 0; k-- {
-				bucket[k], bucket[k-1] = bucket[k-1], bucket[k]
-			}
-		}
 	}
 	return order
 }
