@@ -194,20 +194,17 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 			if but[int32(k)] || !w.forced(c, pool) {
 				continue
 			}
-			at := poolPlace{pool, w.requests[k].Resource}
-			lender, lent := w.forcedPlaces[at]
-			group := runid.Reserved
-			if pools[pool].Exclusive {
-				if group = w.requests[k].Group; lent && lender != group || excludes(pools[pool].Record.Leases, down[at], at.resource, group) {
-					continue
-				}
-			}
 			c.forced = true
-			if _, is := down[at]; is || lent || leasedOn(pools[pool].Record.Leases, at.resource) {
+			at := poolPlace{pool, w.requests[k].Resource}
+			if _, lent := w.forcedPlaces[at]; lent || down[at] || leasedOn(pools[pool].Record.Leases, at.resource) {
 				// Down already, for this group or another, or by itself: no limit refuses the
 				// candidate, and the key must not either.
 				keyed[at] = true
 				continue
+			}
+			group := runid.Reserved
+			if pools[pool].Exclusive {
+				group = w.requests[k].Group
 			}
 			w.forcedPlaces[at] = group
 			taken[pool] = append(taken[pool], concurrency.Holder{Resource: at.resource, Group: group})
@@ -225,38 +222,21 @@ func (w *work) force(but map[int32]bool) (restore func()) {
 }
 
 // downWithoutLease returns the places without a lease on which no limit refuses a start: those of
-// jobs, with the groups of these, and of what is unavailable in pools that are not halted.
-func (w *work) downWithoutLease() map[poolPlace][]string {
-	down, pools := map[poolPlace][]string{}, w.capacity.snapshot.Pools
+// jobs, and of what is unavailable in pools that are not halted.
+func (w *work) downWithoutLease() map[poolPlace]bool {
+	down, pools := map[poolPlace]bool{}, w.capacity.snapshot.Pools
 	for k := range pools {
 		for _, holder := range pools[k].Jobs {
-			at := poolPlace{int32(k), holder.Resource}
-			down[at] = append(down[at], holder.Group)
+			down[poolPlace{int32(k), holder.Resource}] = true
 		}
 		if pools[k].Halted() {
 			continue
 		}
 		for _, resource := range pools[k].Unavailable {
-			if at := (poolPlace{int32(k), resource}); down[at] == nil {
-				down[at] = nil // it is known, with no job
-			}
+			down[poolPlace{int32(k), resource}] = true
 		}
 	}
 	return down
-}
-
-// excludes reports whether an exclusive pool keeps a group out from a resource, by the leases in the
-// pool and the groups of the jobs on the resource: another group is at work there, and this one is
-// not.
-func excludes(leases []concurrency.Lease, jobs []string, resource, group string) bool {
-	groups := slices.Clone(jobs)
-	for _, l := range leases[leaseAt(leases, concurrency.Holder{Resource: resource}):] {
-		if l.Resource != resource {
-			break
-		}
-		groups = append(groups, l.Group)
-	}
-	return len(groups) > 0 && !slices.Contains(groups, group)
 }
 
 // lend adds leases to the record of a pool, so that their resources count as down.

@@ -94,6 +94,13 @@ func TestExclusive(t *testing.T) {
 		if got != row.starts || strings.Join(waits, ", ") != row.waits {
 			t.Errorf("%s:\n\tstarts %q, want %q\n\twaits %q, want %q", row.why, got, row.starts, strings.Join(waits, ", "), row.waits)
 		}
+		for w := range plan.Waiting.All() {
+			for _, v := range w.Blockers {
+				if v.Reason == "slot_exclusive" && (len(v.On) != 1 || v.On[0] != rollout.Condition{Kind: rollout.OnSlot, Pool: "P", Resource: w.Resource}) {
+					t.Errorf("%s: %v waits for %v", row.why, w.TargetID, v.On)
+				}
+			}
+		}
 		at := map[string]string{}
 		for _, l := range mustCommit(t, plan, minute(1)).Pools[0].Leases {
 			if group := at[l.Resource]; group != "" && group != l.Group {

@@ -174,6 +174,7 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		why   string
 		group string // that has claimed; empty: those of the targets
 		rules string // more of them
+		halts string // more of that of the zones
 		edit  func(*rollout.Snapshot)
 		want  string // what starts, and what waits
 	}{
@@ -192,6 +193,7 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		}},
 		{why: "one has begun at the very instant of its claim", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: jobOf("r2", rollout.JobFailure, 0)},
 		{why: "a node is down", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }},
+		{why: "a node is down, and its zone halted", halts: `,"haltAboveUnavailable":0`, want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) { s.Unavailable = []string{"r2"} }},
 		{why: "the host counts a job", want: "r2 slot_held, r1 slot_keys_full P/r1", edit: func(s *rollout.Snapshot) {
 			s.Active = map[string][]concurrency.Holder{"P/r2": {{Resource: "r2", Group: "by hand"}}}
 		}},
@@ -240,7 +242,7 @@ func TestKeysActiveBeyondLimit(t *testing.T) {
 		}},
 		{why: "another family that is not full", want: "r1 slot_keys_full P/r1, r2 slot_keys_full P/r2", rules: `,{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":1,"groupBy":"resource.metadata['zone']","maxActiveKeys":2}}`},
 	} {
-		set := compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},`+zones+row.rules))
+		set := compile(t, policy(`{"id":"R","retry":{"maxRetries":1}},`+strings.Replace(zones, `"maxActiveKeys":1`, `"maxActiveKeys":1`+row.halts, 1)+row.rules))
 		s := fleet(3, "v1", map[string][]string{"a": {"v1", "v2"}})
 		s.Targets[2].Current = "v2"
 		for k := range s.Resources {

@@ -28,8 +28,9 @@ import (
 //     expired, its time counts as closed. So the first turns of a later one are those that were
 //     taken under the first, and if it is as short, it starts nobody else: let it last for all turns
 //     that are to come, or override the curve as well.
-//   - A concurrency rule lets the target start although the pool is full or its rate is used up;
-//     its lease still counts, and so does its beginning for later starts, even for one that the
+//   - A concurrency rule lets the target start although the pool is full or halted, or its rate is
+//     used up, but not while another group is at work on the resource of an exclusive pool; its
+//     lease still counts, and so does its beginning for later starts, even for one that the
 //     same plan offered and the host left out. Once its job is seen, its resource is down, and
 //     other targets on that resource may start without a further slot. With maxActiveKeys the value
 //     of the resource is then active, so other resources with this value may start, up to the limit
