@@ -175,3 +175,23 @@ func TestExclusiveUntilTheEnd(t *testing.T) {
 		t.Errorf("an orphan elsewhere: %q, %v", says(plan), plan.Orphans)
 	}
 }
+
+// TestExclusiveEach: two pools are exclusive on one node, for different deployments. Each speaks of
+// its own group alone.
+func TestExclusiveEach(t *testing.T) {
+	t.Parallel()
+	of := func(name, deployments string) string {
+		return `{"name":"` + name + `","selector":"deployment.name in [` + deployments + `]","rules":[{"id":"` + name + `","resourceConcurrency":{"groupSelector":"true","limit":1,"exclusive":true}}]}`
+	}
+	set := compile(t, "["+of("P", "'a', 'b'")+","+of("Q", "'c', 'd'")+"]")
+	plan := mustPlan(t, set, fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}}), t0)
+	var waits []string
+	for w := range plan.Waiting.All() {
+		for _, v := range w.Blockers {
+			waits = append(waits, w.Deployment+" "+string(v.Reason)+" "+v.Rule+" "+v.On[0].Pool)
+		}
+	}
+	if want := []string{"b slot_exclusive P P", "d slot_exclusive Q Q"}; !slices.Equal(started(plan), []string{"r1/a@v2", "r1/c@v2"}) || !slices.Equal(waits, want) {
+		t.Errorf("starts %q, waits %q, want %q", started(plan), waits, want)
+	}
+}
