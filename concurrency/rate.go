@@ -149,7 +149,7 @@ func (b *batch) waitForRates() []bool {
 	var waits []bool
 	for _, answer := range b.answers.list {
 		for _, r := range answer {
-			if p := &b.pools[r.Pool]; r.Reason == SlotRateFull || r.Reason == SlotReserved && p.rate <= p.reserved {
+			if p := &b.pools[r.Pool]; r.Reason == SlotRateFull || r.Reason == SlotReserved && p.rate <= p.reserved && p.max > 0 { // of a paused pool only the key can be reserved
 				if waits == nil {
 					waits = make([]bool, len(b.pools))
 				}

@@ -581,3 +581,17 @@ func TestHaltedBeginsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestRateOfAReservedKey: a pool is paused, and its rate used up. Two starts on n1, which is down there,
+// need the key of its family: the first also that of another pool, so it waits, and reserves what
+// the second needs. Neither waits for the rate.
+func TestRateOfAReservedKey(t *testing.T) {
+	paused := Pool{Key: "a", Limit: Count(0), Total: 5, Family: "f", MaxActiveKeys: 1, Rate: Rate{Count(1), 3600}, Keyless: []Holder{{"n1", "g"}}}
+	s := newScene(paused, Pool{Key: "b", Limit: Count(1), Total: 5, Family: "f", MaxActiveKeys: 1}, Pool{Key: "c", Limit: Count(1), Total: 5, Strict: true}).
+		lease("a", "n1", "g", 0).ask("n1", "h", "a", "b", "c").ask("n1", "h", "a", "c")
+	s.Pools[0].Record.Begun = []Begun{{epoch.Add(-time.Minute), 1}}
+	plan := s.plan(t)
+	if got, want := s.verdict(plan), []string{"n1 b:slot_keys_full", "n1 a:slot_reserved"}; !slices.Equal(got, want) || !plan.Pools[0].RateOpens.IsZero() || !plan.Next.IsZero() {
+		t.Errorf("%q, want %q, opens %v, next %v", got, want, plan.Pools[0].RateOpens, plan.Next)
+	}
+}
