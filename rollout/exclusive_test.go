@@ -118,17 +118,21 @@ func TestExclusive(t *testing.T) {
 	}
 }
 
-// TestExclusiveUntilTheEnd: who waits for the group that is at work on a node is told how that ends.
+// TestExclusiveUntilTheEnd: who waits for the group that is at work on r1 is told how that ends,
+// whoever is at work on r2.
 func TestExclusiveUntilTheEnd(t *testing.T) {
 	t.Parallel()
-	set := compile(t, `[`+policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"exclusive":true,"stuckAfterSeconds":600}},{"id":"A","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","memberRoles":{}}}`)+`,{"name":"q","selector":"true","rules":[{"id":"C","deploymentBracket":{"deploymentSelector":"deployment.name == 'c'","readinessMode":"immediate","memberRoles":{}}}]}]`)
+	set := compile(t, `[`+policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":2,"exclusive":true,"stuckAfterSeconds":600}},{"id":"A","deploymentBracket":{"deploymentSelector":"deployment.name in ['a', 'b']","readinessMode":"immediate","memberRoles":{}}}`)+`,{"name":"q","selector":"true","rules":[{"id":"C","deploymentBracket":{"deploymentSelector":"deployment.name == 'c'","readinessMode":"immediate","memberRoles":{}}}]}]`)
 	begun := func(status rollout.JobStatus) rollout.Snapshot {
-		s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
+		s := fleet(2, "v1", map[string][]string{"a": {"v1", "v2"}, "b": {"v1", "v2"}, "c": {"v1", "v2"}})
 		plan := mustPlan(t, set, s, t0)
-		if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v2"}) {
+		if got := started(plan); !slices.Equal(got, []string{"r1/a@v2", "r1/b@v2", "r2/a@v2", "r2/b@v2"}) {
 			t.Fatalf("starts %q", got)
 		}
-		carryOut(t, &s, plan, t0, status)
+		s.State = mustCommit(t, plan, t0)
+		for _, start := range plan.Start {
+			add(&s, start, job(start, t0, map[string]rollout.JobStatus{"r1": status, "r2": rollout.JobInProgress}[start.Resource]))
+		}
 		return s
 	}
 	says := func(plan rollout.Plan) string {
@@ -166,8 +170,9 @@ func TestExclusiveUntilTheEnd(t *testing.T) {
 		t.Errorf("orphan: %q, want %q, %v", got, want, plan.Orphans)
 	}
 	record := &s.State.Pools[0] // an orphan elsewhere is none of its business
-	record.Leases = append(record.Leases, record.Leases[0])
-	record.Leases[0].Group, record.Leases[1].Resource, record.Leases[1].Token = "target/prod/c", "r9", record.NextToken
+	last := record.Leases[0]
+	last.Resource, last.Token = "r9", record.NextToken
+	record.Leases = append(record.Leases, last)
 	record.NextToken++
 	s.Active = map[string][]concurrency.Holder{"P": {{Resource: "r1", Group: "by hand"}}}
 	s.State.Pools[0].Leases = s.State.Pools[0].Leases[1:]
