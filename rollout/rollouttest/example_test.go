@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tranche-dev/tranche/bracket"
 	"github.com/tranche-dev/tranche/rollout"
 	"github.com/tranche-dev/tranche/rollout/rollouttest"
 	"github.com/tranche-dev/tranche/selector"
@@ -436,4 +437,95 @@ func ExampleWorld_exclusive() {
 	//        +0s       +10m      +20m      +30m      +40m
 	// node-1 ggggppppppuoooossssssn......................
 	// node-2 ......................ggggppppppuoooossssssn
+}
+
+// An upgrade breaks on node-5. Its bracket uncordons it and ends as failed, and the others go on.
+// Once these are done node-5 is repaired, and an operator asks for one more run: kubelet is outdated
+// there. The group that this opens need not collect for a quarter of an hour, so it is closed by a
+// command, and overrides spare node-5 its turn. Before the others have begun, its curve would begin
+// anew for them.
+func ExampleWorld_tryAgain() {
+	env, err := selector.NewEnv(selector.DefaultSchema(), selector.Limits{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := rollout.Load([]byte(`{"name": "nodes", "selector": "true", "rules": [
+		{"id": "bracket", "deploymentBracket": {"deploymentSelector": "true", "readinessWindowSeconds": 900, "onMemberFailure": "run_post",
+			"memberRoles": {"pre": "deployment.id == 'drain'", "post": "deployment.id == 'uncordon'"}}},
+		{"id": "curve", "gradualRollout": {"rolloutType": "linear", "timeScaleInterval": 1800, "orderKey": "resource_bracket"}}]}`), env)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fleet := rollout.Snapshot{Environments: []rollout.Environment{{ID: "prod"}}}
+	release := func(deployment, id string, at time.Time) {
+		fleet.Versions = append(fleet.Versions, rollout.Version{ID: id, Deployment: deployment, Status: rollout.VersionReady, CreatedAt: at})
+	}
+	deployments := []string{"drain", "kubelet", "uncordon"}
+	for _, d := range deployments {
+		fleet.Deployments = append(fleet.Deployments, rollout.Deployment{ID: d})
+		release(d, "v1", noon.AddDate(0, -1, 0))
+	}
+	release("kubelet", "v2", noon.Add(-15*time.Minute))
+	for n := range 6 {
+		node := fmt.Sprint("node-", n)
+		fleet.Resources = append(fleet.Resources, rollout.Resource{ID: node})
+		for _, d := range deployments {
+			id := rollout.TargetID{Resource: node, Environment: "prod", Deployment: d}
+			fleet.Targets = append(fleet.Targets, rollout.Target{TargetID: id, Current: "v1"})
+		}
+	}
+	repaired := noon.Add(3 * time.Hour)
+	broken := rollout.TargetID{Resource: "node-5", Environment: "prod", Deployment: "kubelet"}
+	world := rollouttest.World{
+		Policies: set,
+		Fleet:    fleet,
+		Start:    noon,
+		Job: func(start rollout.Start, _ int) rollouttest.Outcome {
+			if start.TargetID == broken && start.Group == bracket.GroupID("bracket", "prod", 1) {
+				return rollouttest.Outcome{After: 5 * time.Minute, Status: rollout.JobFailure}
+			}
+			return rollouttest.Outcome{After: 5 * time.Minute}
+		},
+		Changes: []rollouttest.Change{{At: repaired, What: "node-5 is repaired", Do: func(s *rollout.Snapshot) {
+			for k := range s.Targets {
+				if s.Targets[k].TargetID == broken {
+					s.Targets[k].OutdatedAt = repaired
+				}
+			}
+			s.Commands = append(s.Commands, bracket.Command{ID: "again", Kind: bracket.Close, Group: bracket.GroupID("bracket", "prod", 2), By: "ann", At: repaired})
+			for deployment, version := range map[string]string{"drain": "v1", "kubelet": "v2", "uncordon": "v1"} {
+				s.Overrides = append(s.Overrides, rollout.Override{
+					ID: "again " + deployment, Rule: "curve", Deployment: deployment, Version: version, Resource: "node-5",
+					CreatedAt: repaired, CreatedBy: "ann", Reason: "repaired",
+				})
+			}
+		}}},
+	}
+	timeline, err := world.Run(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, e := range timeline.Entries {
+		switch {
+		case e.Kind == rollouttest.Start && e.Deployment == "drain":
+			fmt.Println(e.At.Format("15:04"), e.Group, "begins on", e.Resource)
+		case e.Kind == rollouttest.End && e.Status == string(rollout.JobFailure):
+			fmt.Println(e.At.Format("15:04"), e.Deployment, "fails on", e.Resource)
+		case e.Event == bracket.GroupClosed:
+			fmt.Println(e.At.Format("15:04"), e.Group, "has closed")
+		}
+	}
+	fmt.Println("done at", timeline.Finish.Format("15:04"))
+	// Output:
+	// 12:00 bracket/prod/1 has closed
+	// 12:00 bracket/prod/1 begins on node-3
+	// 12:30 bracket/prod/1 begins on node-5
+	// 12:40 kubelet fails on node-5
+	// 13:00 bracket/prod/1 begins on node-2
+	// 13:30 bracket/prod/1 begins on node-1
+	// 14:00 bracket/prod/1 begins on node-0
+	// 14:30 bracket/prod/1 begins on node-4
+	// 15:00 bracket/prod/2 has closed
+	// 15:00 bracket/prod/2 begins on node-5
+	// done at 15:15
 }
