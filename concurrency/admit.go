@@ -171,8 +171,8 @@ func (l *ledger) hasRoom(p *poolState) bool {
 // have taken.
 //
 // A place is kept for the resource, not for the candidate: another candidate of the same resource
-// may start on it, in an exclusive pool one of the same group. Where no place is left nothing is kept: that would change no decision, and so
-// the cost is bounded by the number of places.
+// may start on it, in an exclusive pool one of the same group. Where no place is left nothing is
+// kept: that would change no decision, and so the cost is bounded by the number of places.
 func (l *ledger) reserve(who int32, c *Candidate, refusals []Refusal) {
 	if !l.strict || !l.strictIn(c.Needs) {
 		return

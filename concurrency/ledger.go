@@ -46,11 +46,7 @@ type poolState struct {
 	order    int32 // place in the ascending order of keys
 	family   int32 // none: no limit on keys
 	keyed    int32 // resources with a keyed place: with one the pool is among the active ones of its family
-	unknown  bool
-	strict   bool
-	halted   bool
-	// exclusive pools let one group be at work on a resource.
-	exclusive bool
+	unknown, strict, exclusive, halted bool
 }
 
 // family counts the pools of one rule that have an active member.

@@ -79,11 +79,12 @@ type Refusal struct {
 // with the others, and so does a group without a lease in an Exclusive pool.
 //
 // Then, in order, Plan admits a candidate if and only if every pool in which its resource is not
-// active yet has a place left, and no other group is at work on it in an Exclusive pool. An admission counts at once: a further start of the same resource
-// consumes nothing where the first one did. Admission is all or nothing. A refused candidate takes
-// nothing, unless a pool it needs is strict. Then it reserves the place that it would have taken in
-// each pool, and with the place the key, except while one of the refusing pools is paused, halted
-// or unknown. In a pool where it needs no place it reserves nothing.
+// active yet has a place left, and no other group is at work on it in an Exclusive pool. An
+// admission counts at once: a further start of the same resource consumes nothing where the first
+// one did. Admission is all or nothing. A refused candidate takes nothing, unless a pool it needs
+// is strict. Then it reserves the place that it would have taken in each pool, and with the place
+// the key, except while one of the refusing pools is paused, halted or unknown. In a pool where it
+// needs no place it reserves nothing.
 //
 // Only what was held before the batch makes a holder. A start is therefore safe to carry out
 // without any other start of the plan: it disrupts no further resource beyond the limits. But a
