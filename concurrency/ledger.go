@@ -35,17 +35,17 @@ type ledger struct {
 // poolState holds the counts of one pool. It fits into a cache line, because a batch spends most of
 // its time here.
 type poolState struct {
-	max      int
-	active   int    // resources with a counting place
-	token    uint64 // the next one
-	revision uint64
-	reserved int32 // places kept for earlier candidates of the batch; active + reserved ≤ max and reserved ≤ rate when one is added
-	rate     int32 // how many more resources may begin; negative after those that are never refused
-	period   int32 // of the rate, in seconds; 0: there is none
-	starts   int32
-	order    int32 // place in the ascending order of keys
-	family   int32 // none: no limit on keys
-	keyed    int32 // resources with a keyed place: with one the pool is among the active ones of its family
+	max                                int
+	active                             int    // resources with a counting place
+	token                              uint64 // the next one
+	revision                           uint64
+	reserved                           int32 // places kept for earlier candidates of the batch; active + reserved ≤ max and reserved ≤ rate when one is added
+	rate                               int32 // how many more resources may begin; negative after those that are never refused
+	period                             int32 // of the rate, in seconds; 0: there is none
+	starts                             int32
+	order                              int32 // place in the ascending order of keys
+	family                             int32 // none: no limit on keys
+	keyed                              int32 // resources with a keyed place: with one the pool is among the active ones of its family
 	unknown, strict, exclusive, halted bool
 }
 
