@@ -142,7 +142,7 @@ func (r *Run) stands() bool {
 	case StageWaitingBefore:
 		return s.before.state != ApprovalApproved && !nothingToRemove(p, s)
 	case StageUpdating:
-		full := s.tree.find(isWaiting) < 0 || s.inProgress() >= r.plan.limitOf(k, s)
+		full := s.first() < 0 || s.inProgress() >= r.plan.limitOf(k, s)
 		return s.unsettled() > 0 && full && s.tree.find(isCurrent) < 0
 	}
 	return !r.closes(k)
@@ -174,10 +174,7 @@ func (e *edit) start(k int) *stage {
 	}
 	limit := e.plan.limitOf(k, s)
 	for s.inProgress() < limit {
-		i := s.tree.find(isRetried)
-		if i < 0 {
-			i = s.tree.find(isWaiting)
-		}
+		i := s.first()
 		if i < 0 {
 			break
 		}
@@ -188,6 +185,23 @@ func (e *edit) start(k int) *stage {
 		s = e.run.stage(k)
 	}
 	return s
+}
+
+// first returns the member to start if a slot of the stage is free, or -1. A member that is suspended
+// is passed over, and so is one whose group is full.
+func (s *stage) first() int {
+	if s.groups != nil {
+		return s.groups.first()
+	}
+	return s.turn()
+}
+
+// turn returns the member whose turn it is, whether its group is full or not, or -1.
+func (s *stage) turn() int {
+	if i := s.tree.find(isRetried); i >= 0 {
+		return i
+	}
+	return s.tree.find(isWaiting)
 }
 
 // settling reports whether a run that was halted waits for targets in progress.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/textlist"
 )
@@ -17,11 +18,14 @@ type keyed struct {
 	name string
 }
 
-// assign returns the names of the members of each stage but the cleanup, in order.
-func (p *plan) assign(list *faults, targets []Target) [][]string {
+// assign returns the names of the members of each stage but the cleanup, in order, and for each of
+// them the value that is its group, if the stage has groups.
+func (p *plan) assign(list *faults, targets []Target) (names, groups [][]string) {
 	stages := len(p.stages) - 1
 	members := make([][]keyed, stages)
 	disordered := make([][]*Target, len(p.strategy.Stages)) // members that their sorting label cannot order
+	values := make([]map[string]string, stages)             // by name, of the label that groups
+	ungrouped := make([][]*Target, len(p.strategy.Stages))  // members whose value of it cannot be stored
 	m := p.matcher
 	if m == nil {
 		m = newMatcher(p)
@@ -30,12 +34,21 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	var overlapping, unmatched []string
 	key := func(stage int, t *Target) keyed {
 		k := keyed{name: t.Name}
-		if stage < len(p.strategy.Stages) {
-			if label := p.strategy.Stages[stage].SortingLabelKey; label != "" {
-				ok := false
-				if k.key, k.last, ok = p.sortKey(label, t); !ok {
-					disordered[stage] = append(disordered[stage], t)
-				}
+		if stage == len(p.strategy.Stages) {
+			return k
+		}
+		if label := p.strategy.Stages[stage].SortingLabelKey; label != "" {
+			ok := false
+			if k.key, k.last, ok = p.sortKey(label, t); !ok {
+				disordered[stage] = append(disordered[stage], t)
+			}
+		}
+		if label := p.strategy.Stages[stage].GroupBy; label != "" {
+			if values[stage] == nil {
+				values[stage] = map[string]string{}
+			}
+			if values[stage][t.Name] = t.Labels[label]; !utf8.ValidString(t.Labels[label]) {
+				ungrouped[stage] = append(ungrouped[stage], t)
 			}
 		}
 		return k
@@ -55,7 +68,7 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 		}
 		if more && p.options.Overlap != First {
 			overlapping = append(overlapping, t.Name)
-			for _, stage := range buffer { // report a bad sorting label of any of them
+			for _, stage := range buffer { // report a bad label of any of them
 				key(int(stage), t)
 			}
 			continue
@@ -65,14 +78,21 @@ func (p *plan) assign(list *faults, targets []Target) [][]string {
 	}
 	for k := range disordered {
 		p.sortFaults(list, k, disordered[k])
+		p.groupFaults(list, k, ungrouped[k])
 	}
 	several(list, CodeTargetOverlap, overlapping, "in more than one stage", `change the selectors, or choose overlap "first"`)
 	several(list, CodeTargetUnmatched, unmatched, "in no stage", `change the selectors, or choose unmatched "ignore" or "last"`)
-	names := make([][]string, stages)
+	names, groups = make([][]string, stages), make([][]string, stages)
 	for k := range members {
 		names[k] = inOrder(members[k])
+		if values[k] != nil {
+			groups[k] = make([]string, len(names[k]))
+			for i, name := range names[k] {
+				groups[k][i] = values[k][name]
+			}
+		}
 	}
-	return names
+	return names, groups
 }
 
 // inOrder sorts the members of a stage, and returns their names.
@@ -109,9 +129,7 @@ func (p *plan) sortKey(label string, t *Target) (key int64, last, ok bool) {
 // order of the fleet must not matter.
 func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 	label := p.strategy.Stages[stage].SortingLabelKey
-	slices.SortStableFunc(targets, func(a, b *Target) int {
-		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Labels[label], b.Labels[label]))
-	})
+	sortByLabel(targets, label)
 	for _, t := range targets {
 		path := fmt.Sprintf("targets[%q].labels[%q]", t.Name, label)
 		if text, given := t.Labels[label]; given {
@@ -120,6 +138,25 @@ func (p *plan) sortFaults(list *faults, stage int, targets []*Target) {
 			list.add(CodeSortKey, path, "", fmt.Sprintf(`must be there, because %s sorts by it, or choose missingSortKey "last"`, inStage(stage, "sortingLabelKey")))
 		}
 	}
+}
+
+func sortByLabel(targets []*Target, label string) {
+	slices.SortStableFunc(targets, func(a, b *Target) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Labels[label], b.Labels[label]))
+	})
+}
+
+// groupFaults reports the members of a stage whose group could not be stored, in the same way.
+func (p *plan) groupFaults(list *faults, stage int, targets []*Target) {
+	label := p.strategy.Stages[stage].GroupBy
+	sortByLabel(targets, label)
+	for _, t := range targets {
+		list.add(CodeGroupBy, fmt.Sprintf("targets[%q].labels[%q]", t.Name, label), strconv.Quote(t.Labels[label]), hintGroup(stage))
+	}
+}
+
+func hintGroup(stage int) string {
+	return fmt.Sprintf("must be valid UTF-8: %s groups by it, and a stored run would find another group", inStage(stage, "groupBy"))
 }
 
 // several reports names as one fault: how many there are, and the first ten.

@@ -282,6 +282,14 @@ func (c *stageCheck) checkMembers() {
 	if n, limit := c.inProgress(), c.run.plan.limitOf(c.k, c.stage); n > limit {
 		c.wrong("states", "have %d members in progress, the limit is %d", n, limit)
 	}
+	if groups := c.stage.groups; groups != nil {
+		for n := range groups.groups.size {
+			if g := groups.group(n); g.inProgress > g.limit {
+				c.wrong("states", "have %d members of group %s in progress, the limit is %d", g.inProgress, shownGroup(g.value), g.limit)
+				break
+			}
+		}
+	}
 	if due := c.tree.root.first.due; due <= c.run.time {
 		c.wrong("states", "have something due at %s that the last step left", shownInstant(due))
 	}

@@ -46,6 +46,8 @@ type document struct {
 //	ends      for each settled or soaking member, nanoseconds after its own start, or after from if it was never started
 //	attempts  pairs of a position and an attempt above 1
 //	causes    positions of failed and regressed members, by cause
+//	groups    the values of the label by which the stage groups, in the order of their first members
+//	groupOf   for each member, the index of its value among them
 //	decisions who skipped or retried members, by decision, in the order of the first position of each
 //	suspended who suspended members, in the same way
 type storedStage struct {
@@ -76,6 +78,8 @@ type storedStage struct {
 	Starts    column           `json:"starts,omitempty"`
 	Ends      column           `json:"ends,omitempty"`
 	Attempts  column           `json:"attempts,omitempty"`
+	Groups    column           `json:"groups,omitempty"`
+	GroupOf   column           `json:"groupOf,omitempty"`
 	Causes    map[Reason][]int `json:"causes,omitempty"`
 	Decisions []storedDecision `json:"decisions,omitempty"`
 	Suspended []storedDecision `json:"suspended,omitempty"`
@@ -146,7 +150,7 @@ func (s *stage) append(out []byte) ([]byte, error) {
 	for _, c := range []struct {
 		name string
 		list []byte
-	}{{"names", columns.names}, {"starts", columns.starts}, {"ends", columns.ends}, {"attempts", columns.attempts}} {
+	}{{"names", columns.names}, {"starts", columns.starts}, {"ends", columns.ends}, {"attempts", columns.attempts}, {"groups", columns.groups}, {"groupOf", columns.groupOf}} {
 		if len(c.list) > 0 {
 			out = append(append(append(out, `,"`...), c.name...), `":[`...)
 			out = append(append(out, c.list...), ']')
@@ -191,7 +195,7 @@ func (s *stage) firstTime() (first int64, ok bool) {
 
 // memberColumns are the columns that are lists, without their brackets.
 type memberColumns struct {
-	names, starts, ends, attempts []byte
+	names, starts, ends, attempts, groups, groupOf []byte
 }
 
 // write adds the members of a stage to its columns, and to its stored form what most members do not
@@ -204,6 +208,7 @@ func (c *memberColumns) write(s *stage, stored *storedStage) {
 	var (
 		states   letters
 		previous = base
+		known    int32 // groups
 		decided  = decisionColumn{place: map[Decision]int{}}
 		held     = decisionColumn{place: map[Decision]int{}}
 	)
@@ -225,6 +230,13 @@ func (c *memberColumns) write(s *stage, stored *storedStage) {
 		}
 		if r.cause != noCause {
 			stored.Causes[r.cause.reason()] = append(stored.Causes[r.cause.reason()], i)
+		}
+		if s.groups != nil {
+			n := s.groups.seat(i).group
+			if n == known {
+				c.groups, known = appendName(comma(c.groups), s.groups.group(int(n)).value), known+1
+			}
+			c.groupOf = strconv.AppendInt(comma(c.groupOf), int64(n), 10)
 		}
 		decided.add(i, s.decision(i))
 		if r.marks.has(suspended) {

@@ -509,6 +509,7 @@ func FuzzRunJSON(f *testing.F) {
 	f.Add(encode(f, compileBench(f, 20, concurrency.Count(3))))
 	suspended, _ := step(f, midRun(f), suspend("b3", "d1", "b4"), benchStart.Add(6*time.Minute))
 	f.Add(encode(f, suspended))
+	f.Add(encode(f, groupedRun(f)))
 	f.Add([]byte(`{"format":2}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var run staged.Run
@@ -539,6 +540,7 @@ func FuzzStrategyJSON(f *testing.F) {
 	f.Add([]byte(`{"kind": "StagedUpdateStrategy", "metadata": {"name": "s"}, "spec": {"stages": [{"name": "a", "labelSelector": {}, "maxConcurrency": "50%", "maxFailures": "05%",
 		"sortingLabelKey": "x", "beforeStageTasks": [{"type": "Approval"}], "afterStageTasks": [{"type": "TimedWait", "waitTime": "1.5h"}]}], "minSuccessTime": 0, "progressDeadline": "None"}}`))
 	f.Add([]byte(`{"stages": [{"name": "a", "targets": ["c1"]}, {"name": "a"}]}`))
+	f.Add([]byte(`{"stages": [{"name": "a", "labelSelector": {}, "maxConcurrency": "50%", "groupBy": "x", "maxConcurrencyPerGroup": 1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var strategy staged.Strategy
 		if json.Unmarshal(data, &strategy) != nil || strategy.Validate() != nil {

@@ -118,15 +118,15 @@ func TestLastAttempt(t *testing.T) {
 // them may change, whatever the constant is called.
 func TestTextsStay(t *testing.T) {
 	testkit.TextsStay(t, ".", map[string]string{
-		"Code":          "after.count after.type after.typeUnique after.waitTime after.waitTimeForbidden after.waitTimeMissing before.count before.type before.waitTime duplicate format input ocm.group ocm.type option placement.conflictingStrategies placement.external run.immutable run.maxFailures run.name run.placementName run.resourceSnapshotIndex run.stagedRolloutStrategyName run.state run.transition run.version stage.duration stage.maxConcurrency stage.maxFailures stage.name stage.nameUnique stage.selector stage.sortKey stages.count syntax targets.count targets.duplicate targets.name targets.none targets.overlap targets.unmatched type unknown_field",
-		"Reason":        "already approval cancelling ended ending failing frozen gone held in_progress initialized known no_attempt not_failed not_requested not_waiting other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded suspended too_late unhealthy unknown_stage unknown_target unmatched wait",
+		"Code":          "after.count after.type after.typeUnique after.waitTime after.waitTimeForbidden after.waitTimeMissing before.count before.type before.waitTime duplicate format input ocm.group ocm.type option placement.conflictingStrategies placement.external run.immutable run.maxFailures run.name run.placementName run.resourceSnapshotIndex run.stagedRolloutStrategyName run.state run.transition run.version stage.duration stage.groupBy stage.maxConcurrency stage.maxConcurrencyPerGroup stage.maxFailures stage.name stage.nameUnique stage.selector stage.sortKey stages.count syntax targets.count targets.duplicate targets.name targets.none targets.overlap targets.unmatched type unknown_field",
+		"Reason":        "already approval cancelling ended ending failing frozen gone group held in_progress initialized known no_attempt not_failed not_requested not_waiting other_attempt other_run regression reported_failed slot stage stage_finished stale_token stopped superseded suspended too_late unhealthy unknown_stage unknown_target unmatched wait",
 		"Phase":         "Cancelled Cancelling Failed Failing Held Initialized PartiallySucceeded Progressing Stopped Stopping Succeeded Waiting",
 		"StagePhase":    "Failed Pending Skipped Succeeded Updating WaitingAfter WaitingBefore",
 		"ApprovalState": "approved none rejected requested",
 		"Side":          "after before",
 		"ActionKind":    "remove requestApproval start",
 		"EventKind":     "approval command_ignored joined membership_ignored observation_ignored recovered regressed resumed run stage stuck suspended target wait",
-		"ConditionKind": "approval observation operator slot",
+		"ConditionKind": "approval group observation operator slot",
 		"CommandKind":   "approve cancel endWait reject resume retry skip suspend",
 		"Health":        "failed failing progressing ready",
 		"Choice":        "always append block clean count down duringWait fail first freeze hold ignore last never note reject skip up",
@@ -160,8 +160,8 @@ func TestJSONStays(t *testing.T) {
 			`"limit":2,"budget":3,"before":{"required":true,"state":"approved","requested":` + inTime + `,"decided":` + inTime + `,"decision":{"by":"ann","at":` + inTime + `}},"after":{"state":"none"},"start":` + inTime + `,"end":` + inTime + `,"wait":1,"waitFrom":` + inTime + `,"waitUntil":` + inTime + `,"waited":true}`: staged.StageStatus{
 			Index: 1, Name: "s", Phase: staged.StageUpdating, Cleanup: true, Counts: counts, Limit: 2, Budget: 3, After: staged.Gate{State: staged.ApprovalNone},
 			Before: staged.Gate{Required: true, State: staged.ApprovalApproved, Requested: at, Decided: at, Decision: &staged.Decision{By: "ann", At: at}}, Start: at, End: at, Wait: 1, WaitFrom: at, WaitUntil: at, Waited: true},
-		`{"name":"c","stage":1,"position":2,"state":"timedOut","attempt":3,"current":true,"regressed":true,"stuck":true,"reason":"gone","start":` + inTime + `,"end":` + inTime + `,"suspendedBy":{"at":` + inTime + `}}`: staged.TargetStatus{
-			Name: "c", Stage: 1, Position: 2, State: staged.TimedOut, Attempt: 3, Current: true, Regressed: true, Stuck: true, Reason: staged.ReasonGone, Start: at, End: at, SuspendedBy: &staged.Decision{At: at}},
+		`{"name":"c","stage":1,"position":2,"group":"g","state":"timedOut","attempt":3,"current":true,"regressed":true,"stuck":true,"reason":"gone","start":` + inTime + `,"end":` + inTime + `,"suspendedBy":{"at":` + inTime + `}}`: staged.TargetStatus{
+			Name: "c", Stage: 1, Position: 2, Group: "g", State: staged.TimedOut, Attempt: 3, Current: true, Regressed: true, Stuck: true, Reason: staged.ReasonGone, Start: at, End: at, SuspendedBy: &staged.Decision{At: at}},
 		`{"name":"g","index":1,"clusters":["c"]}`: staged.DecisionGroup{Name: "g", Index: 1, Clusters: []string{"c"}},
 	} {
 		if data, err := json.Marshal(value); err != nil || string(data) != want {

@@ -78,19 +78,19 @@ func Compile(strategy Strategy, spec Spec, fleet Fleet, options Options) (*Run, 
 	if err != nil {
 		return nil, cmp.Or(list.err(), err) // it is among the faults of the strategy, if there are any
 	}
-	members := p.assign(&list, fleet.Targets)
+	members, groups := p.assign(&list, fleet.Targets)
 	members = append(members, slices.Sorted(slices.Values(fleet.Leaving)))
 	if len(list) > 0 {
 		return nil, list.err()
 	}
-	return p.assemble(members), nil
+	return p.assemble(members, groups), nil
 }
 
-// undivided reports whether a fault of a strategy leaves open which targets are in which stage, or
-// in which order.
+// undivided reports whether a fault of a strategy leaves open which targets are in which stage and
+// which group, or in which order.
 func undivided(fault error) bool {
 	code := fault.(*FieldError).Code
-	return code == CodeSelector || code == CodeSortKey
+	return code == CodeSelector || code == CodeSortKey || code == CodeGroupBy
 }
 
 // checkNames reports invalid names, and each name that occurs more than once.
@@ -160,6 +160,7 @@ func newPlan(strategy Strategy, spec Spec, version string, options Options) (*pl
 				return nil, &FieldError{Code: CodeSelector, Path: inStage(i, "labelSelector"), Hint: err.Error()}
 			}
 		}
+		q.groupBy, q.perGroup = s.GroupBy, s.MaxConcurrencyPerGroup
 		_, q.before = task(s.BeforeStageTasks, Approval)
 		_, q.after = task(s.AfterStageTasks, Approval)
 		wait, waits := task(s.AfterStageTasks, TimedWait)
@@ -189,8 +190,8 @@ func freeName(stages []Stage) string {
 
 // assemble makes a run that has not begun. The names become parts of one text. Otherwise the
 // garbage collector would mark every single name of the fleet in each of its cycles as long as the
-// run lives.
-func (p *plan) assemble(members [][]string) *Run {
+// run lives. groups are the values that divide the members of each stage with groups.
+func (p *plan) assemble(members, groups [][]string) *Run {
 	r := &Run{plan: p, desired: p.spec.State, phase: PhaseInitialized}
 	all, from, most := slices.Concat(members...), make([]int32, len(members)+1), 0
 	for k, names := range members {
@@ -209,6 +210,9 @@ func (p *plan) assemble(members [][]string) *Run {
 		list[k] = &stage{
 			phase: StagePending, before: approval{state: ApprovalNone}, after: approval{state: ApprovalNone},
 			tree: newTree(names, fresh[:len(names)], &p.stages[k].timing),
+		}
+		if p.stages[k].groupBy != "" {
+			list[k].groups = p.newGrouping(k, groups[k], fresh)
 		}
 		list[k].number[Waiting] = int32(len(names))
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -268,11 +269,55 @@ func (d *decoder) stage(k int, from *storedStage, names []string) *stage {
 		return ""
 	})
 	s.tree = newTree(names, records, &d.run.plan.stages[k].timing)
+	if values, ok := d.groupColumns(k, from, len(names)); !ok {
+		return nil
+	} else if d.run.plan.stages[k].groupBy != "" {
+		s.groups = d.run.plan.newGrouping(k, values, records)
+	}
 	for i := range records {
 		s.count(&records[i], 1)
 	}
 	s.over = d.run.plan.over(k, s)
 	return s
+}
+
+// groupColumns returns the value of each member by which a stage groups, and no values if it has no
+// groups.
+func (d *decoder) groupColumns(k int, from *storedStage, members int) (of []string, ok bool) {
+	values, err := from.Groups.names()
+	if err != nil {
+		d.wrong(inStage(k, "groups"), "%v", err)
+		return nil, false
+	}
+	numbers, ok := d.numbers(inStage(k, "groupOf"), from.GroupOf)
+	if !ok {
+		return nil, false
+	}
+	if d.run.plan.stages[k].groupBy == "" {
+		members = 0
+	}
+	if len(numbers) != members {
+		d.wrong(inStage(k, "groupOf"), "must be there for each member of a stage with groups, and for nothing else: %d are needed, not %d", members, len(numbers))
+		return nil, false
+	}
+	known, first := 0, make(map[string]bool, len(values))
+	for i, n := range numbers {
+		if n < 0 || n > int64(known) || n >= int64(len(values)) {
+			d.wrong(inStage(k, "groupOf"), "must be indexes of groups, in the order of their first members: position %d", i)
+			return nil, false
+		}
+		if of = append(of, values[n]); n == int64(known) {
+			known++
+		}
+	}
+	for n, value := range values {
+		if n >= known || first[value] || !utf8.ValidString(value) {
+			d.wrong(inStage(k, "groups"), "must each be there once, for a member, in valid UTF-8: index %d", n)
+			return nil, false
+		}
+		first[value] = true
+	}
+	return of, true
 }
 
 // decision returns what a command said of itself, as a step keeps it. It returns nil if there is

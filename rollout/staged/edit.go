@@ -68,6 +68,9 @@ func (e *edit) put(k, i int, is record) {
 	was, name := s.tree.at(i)
 	from := *was
 	s.tree.set(i, is, e.owner, &p.timing)
+	if s.groups != nil {
+		s.groups = s.groups.put(i, &is, &p.timing, e.owner)
+	}
 	for _, t := range e.tallies(k) {
 		t.count(&from, -1)
 		t.count(&is, 1)

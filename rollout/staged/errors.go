@@ -42,24 +42,26 @@ const (
 
 // Codes of strategies. Each comment states what must hold.
 const (
-	CodeStages            Code = "stages.count"            // 1 to 31 stages
-	CodeStageName         Code = "stage.name"              // 1 to 63 lower-case letters and digits
-	CodeStageNameUnique   Code = "stage.nameUnique"        // no name twice
-	CodeSelector          Code = "stage.selector"          // a valid label selector, or explicit targets; not both
-	CodeSortKey           Code = "stage.sortKey"           // the sorting label is there and a whole number
-	CodeMaxConcurrency    Code = "stage.maxConcurrency"    // at least 1, or 1% to 100%
-	CodeMaxFailures       Code = "stage.maxFailures"       // at least 0, or 0% to 100%
-	CodeRunMaxFailures    Code = "run.maxFailures"         // the same, for the maxFailures beside stages
-	CodeDuration          Code = "stage.duration"          // a deadline is positive or None, a soak not negative
-	CodeBeforeCount       Code = "before.count"            // at most one task
-	CodeBeforeType        Code = "before.type"             // every task is an Approval
-	CodeBeforeWaitTime    Code = "before.waitTime"         // an Approval before a stage has no waitTime
-	CodeAfterCount        Code = "after.count"             // at most two tasks
-	CodeAfterType         Code = "after.type"              // Approval or TimedWait
-	CodeAfterTypeUnique   Code = "after.typeUnique"        // not two of one type
-	CodeWaitTimeMissing   Code = "after.waitTimeMissing"   // a TimedWait has a waitTime
-	CodeWaitTimeForbidden Code = "after.waitTimeForbidden" // an Approval after a stage has no waitTime
-	CodeWaitTime          Code = "after.waitTime"          // the waitTime of a TimedWait is more than zero
+	CodeStages                 Code = "stages.count"                 // 1 to 31 stages
+	CodeStageName              Code = "stage.name"                   // 1 to 63 lower-case letters and digits
+	CodeStageNameUnique        Code = "stage.nameUnique"             // no name twice
+	CodeSelector               Code = "stage.selector"               // a valid label selector, or explicit targets; not both
+	CodeSortKey                Code = "stage.sortKey"                // the sorting label is there and a whole number
+	CodeMaxConcurrency         Code = "stage.maxConcurrency"         // at least 1, or 1% to 100%
+	CodeGroupBy                Code = "stage.groupBy"                // the key of a label, and what it is for; its values are valid UTF-8
+	CodeMaxConcurrencyPerGroup Code = "stage.maxConcurrencyPerGroup" // given with groupBy alone, and as maxConcurrency
+	CodeMaxFailures            Code = "stage.maxFailures"            // at least 0, or 0% to 100%
+	CodeRunMaxFailures         Code = "run.maxFailures"              // the same, for the maxFailures beside stages
+	CodeDuration               Code = "stage.duration"               // a deadline is positive or None, a soak not negative
+	CodeBeforeCount            Code = "before.count"                 // at most one task
+	CodeBeforeType             Code = "before.type"                  // every task is an Approval
+	CodeBeforeWaitTime         Code = "before.waitTime"              // an Approval before a stage has no waitTime
+	CodeAfterCount             Code = "after.count"                  // at most two tasks
+	CodeAfterType              Code = "after.type"                   // Approval or TimedWait
+	CodeAfterTypeUnique        Code = "after.typeUnique"             // not two of one type
+	CodeWaitTimeMissing        Code = "after.waitTimeMissing"        // a TimedWait has a waitTime
+	CodeWaitTimeForbidden      Code = "after.waitTimeForbidden"      // an Approval after a stage has no waitTime
+	CodeWaitTime               Code = "after.waitTime"               // the waitTime of a TimedWait is more than zero
 )
 
 // Codes of runs, fleets, options and inputs. Each comment states what must hold.
@@ -123,7 +125,7 @@ func faultsOf(within, base string, err error) error {
 			code = codeOf(strictjson.Path(within, fault.Path))
 			switch field := fieldOf(fault.Path); {
 			case code == CodeSelector: // a label may be called maxFailures
-			case field == "maxConcurrency":
+			case field == "maxConcurrency", field == "maxConcurrencyPerGroup":
 				fault.Hint = limitHint(1)
 			case field == "maxFailures":
 				fault.Hint = limitHint(0)
@@ -168,6 +170,8 @@ func codeOf(path string) Code {
 		return CodeType // of the options: their rules are not those of stages
 	case ofStage && field == "maxConcurrency":
 		return CodeMaxConcurrency
+	case ofStage && field == "maxConcurrencyPerGroup":
+		return CodeMaxConcurrencyPerGroup
 	case ofStage && field == "maxFailures", path == "all.maxFailures":
 		return CodeMaxFailures
 	case field == "maxFailures":

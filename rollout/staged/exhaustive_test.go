@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tranche-dev/tranche/concurrency"
 	"github.com/tranche-dev/tranche/internal/testkit"
 	"github.com/tranche-dev/tranche/rollout/staged"
 	"github.com/tranche-dev/tranche/selector"
 )
 
 // TestSmallWorld visits every state that a run of two stages, three targets and one gate of each
-// kind can get into by any sequence of observations, commands, changes of state and steps at Next,
+// kind, or of one stage with groups, can get into by any sequence of observations, commands, changes of state and steps at Next,
 // and checks each transition, not a sample of them.
 func TestSmallWorld(t *testing.T) {
 	stage := func(ring string) staged.Stage {
@@ -30,17 +31,26 @@ func TestSmallWorld(t *testing.T) {
 		fleet.Targets = append(fleet.Targets, staged.Target{Name: fmt.Sprint("c", i), Labels: map[string]string{"ring": ring}})
 	}
 	spec := staged.Spec{Name: "run", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateInitialize}
+	// Of groups: two of one, and one that is alone, of whom two may be in progress.
+	together := staged.Stage{Name: "all", LabelSelector: &selector.LabelSelector{}, MaxConcurrency: concurrency.Count(2), GroupBy: "ring", MaxConcurrencyPerGroup: concurrency.Percent(50),
+		MaxFailures: concurrency.Count(1)}
+	inStages := strategy
 	for name, options := range map[string]staged.Options{
 		"defaults": {StuckAfter: staged.For(time.Minute)},
 		"hold":     {StuckAfter: staged.For(time.Minute), OnFailure: staged.Hold, OnReject: staged.Hold, WaitDuringStop: staged.Freeze, VerifyDone: staged.Always},
+		"groups":   {StuckAfter: staged.For(time.Minute), OnFailure: staged.Hold, OnRegression: staged.Fail},
 	} {
+		strategy := inStages
+		if name == "groups" {
+			strategy = staged.Strategy{Stages: []staged.Stage{together}}
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			run, err := staged.Compile(strategy, spec, fleet, options)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := smallWorld{t: t, known: map[string]bool{}, seen: map[string]int{}, ends: map[string]bool{}, most: 60_000, hold: name == "hold"}
+			w := smallWorld{t: t, known: map[string]bool{}, seen: map[string]int{}, ends: map[string]bool{}, most: 60_000, hold: name != "defaults"}
 			if testkit.Race || testing.Short() {
 				w.most = 3_000
 			}
@@ -55,11 +65,14 @@ func TestSmallWorld(t *testing.T) {
 				if len(w.queue) > 0 {
 					t.Errorf("not all states were visited: %d are left", len(w.queue))
 				}
-				want := []string{"Initialized", "Progressing", "Waiting", "Stopping", "Stopped", "Succeeded", "PartiallySucceeded", "regressed", "stuck", "timedOut", "suspended"}
-				if name == "hold" {
-					want = append(want, "Held")
-				} else {
-					want = append(want, "Failed", "Cancelled")
+				want := []string{"Initialized", "Progressing", "Waiting", "Stopping", "Stopped", "Succeeded", "PartiallySucceeded", "stuck", "suspended"}
+				switch name {
+				case "hold":
+					want = append(want, "Held", "regressed", "timedOut")
+				case "groups":
+					want = append(want, "Held", "its group is full")
+				default:
+					want = append(want, "Failed", "Cancelled", "regressed", "timedOut")
 				}
 				for _, outcome := range want {
 					if w.seen[outcome] == 0 {
@@ -263,6 +276,7 @@ func (w *smallWorld) check(run *staged.Run, result staged.Result) {
 		if c := s.Counts; c.Starting+c.Updating+c.Soaking > s.Limit {
 			t.Fatalf("over the limit\n%s", run)
 		}
+		busy := map[string]int{}
 		for target := range run.Targets(s.Index) {
 			if target.Stuck {
 				w.seen["stuck"]++
@@ -274,8 +288,17 @@ func (w *smallWorld) check(run *staged.Run, result staged.Result) {
 				w.seen["suspended"]++
 			}
 			w.seen[target.State.String()]++
-			if v, ok := run.Explain(target.Name); ok == target.State.Settled() {
+			v, ok := run.Explain(target.Name)
+			if ok == target.State.Settled() {
 				t.Fatalf("%s is %s: %v", target.Name, target.State, v)
+			}
+			if v.Reason == staged.ReasonGroup {
+				w.seen["its group is full"]++
+			}
+			if target.State == staged.Starting || target.State == staged.Updating || target.State == staged.Soaking {
+				if busy[target.Group]++; target.Group != "" && busy[target.Group] > 1 { // half of two, or at least one of one
+					t.Fatalf("over the limit of group %s\n%s", target.Group, run)
+				}
 			}
 		}
 	}

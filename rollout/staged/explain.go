@@ -27,6 +27,11 @@ func (r *Run) Explain(target string) (Verdict, bool) {
 	case r.halted(&v):
 	case rec.marks.has(suspended):
 		v.suspension(k, 1, r.stage(k).suspendedBy(i), name)
+	case k == r.current && r.stage(k).groups != nil && r.stage(k).groups.of(i).full():
+		g := r.stage(k).groups.of(i)
+		v.group(r.stage(k), g)
+		v.until(g.line.lead.free)
+		v.On = append(v.On, Condition{Kind: OnGroup, Stage: k, Name: g.value})
 	default:
 		if r.waits(&v); k != r.current {
 			v.Data.Behind, v.Reason = v.Reason, ReasonStage
@@ -55,7 +60,7 @@ func (r *Run) Waits() (Verdict, bool) {
 }
 
 func (v *Verdict) until(instant int64) {
-	if instant != never {
+	if instant < endless {
 		v.Until = timeOf(instant)
 	}
 }
@@ -175,6 +180,17 @@ func (v *Verdict) suspension(k, total int, by *Decision, names ...string) {
 	v.On = append(v.On, Condition{Kind: OnOperator, Stage: k, Detail: "resume or skip"})
 }
 
+// group fills in who holds the slots of a group.
+func (v *Verdict) group(s *stage, g *group) {
+	v.Reason = ReasonGroup
+	v.Data.Detail, v.Data.Allowed, v.Data.Total = g.value, g.limit, g.inProgress
+	g.line.root.busy(func(i int32) bool {
+		_, name := s.tree.at(int(i))
+		v.Data.Names = append(v.Data.Names, name)
+		return len(v.Data.Names) < shownNames
+	})
+}
+
 // waits fills in what the current stage waits for: the first reason, and all events.
 func (r *Run) waits(v *Verdict) {
 	k := r.current
@@ -198,9 +214,13 @@ func (r *Run) waits(v *Verdict) {
 			v.suspension(k, int(s.suspended), s.suspendedBy(s.tree.find(isSuspended)), v.Data.Names...)
 			return
 		}
-		reason(ReasonSlot)
-		v.names(s, isActive)
 		v.Data.Allowed, v.Data.Total = r.plan.limitOf(k, s), s.inProgress()
+		if i := s.turn(); s.groups != nil && i >= 0 && v.Data.Total < v.Data.Allowed {
+			v.group(s, s.groups.of(i))
+		} else {
+			reason(ReasonSlot)
+			v.names(s, isActive)
+		}
 		v.until(s.tree.root.first.free)
 		v.On = append(v.On, Condition{Kind: OnSlot, Stage: k})
 	case StageWaitingAfter:

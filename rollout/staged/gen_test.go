@@ -52,6 +52,15 @@ func genStrategy(t *rapid.T) staged.Strategy {
 		case "all":
 			stage.LabelSelector = &selector.LabelSelector{}
 		}
+		if rapid.IntRange(0, 2).Draw(t, "grouped") == 0 {
+			stage.GroupBy, stage.MaxConcurrencyPerGroup = "zone", concurrency.Count(rapid.IntRange(1, 2).Draw(t, "perGroup"))
+			if rapid.Bool().Draw(t, "percent") {
+				stage.MaxConcurrencyPerGroup = concurrency.Percent(rapid.IntRange(1, 100).Draw(t, "perGroup"))
+			}
+			if rapid.IntRange(0, 3).Draw(t, "wide") > 0 {
+				stage.MaxConcurrency = concurrency.Count(rapid.IntRange(2, 6).Draw(t, "wide"))
+			}
+		}
 		if rapid.Bool().Draw(t, "before") {
 			stage.BeforeStageTasks = []staged.Task{{Type: staged.Approval}}
 		}
@@ -83,7 +92,11 @@ func genOptions(t *rapid.T) staged.Options {
 }
 
 func genTarget(t *rapid.T, i int) staged.Target {
-	return staged.Target{Name: fmt.Sprint("c", i), Labels: map[string]string{"ring": fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "ring"))}}
+	target := staged.Target{Name: fmt.Sprint("c", i), Labels: map[string]string{"ring": fmt.Sprint(rapid.IntRange(0, 2).Draw(t, "ring"))}}
+	if zone := pick(t, "zone", "x", "x", "y", "z", "", "none"); zone != "none" {
+		target.Labels["zone"] = zone
+	}
+	return target
 }
 
 func genFleet(t *rapid.T) staged.Fleet {

@@ -23,20 +23,26 @@ import (
 // with members that join across the borders of its nodes, and with everything in progress or little
 // of it.
 func TestLargeReference(t *testing.T) {
+	none := concurrency.Limit{}
 	for _, c := range []struct {
 		members, joining int
 		limit            concurrency.Limit
-	}{{31, 5, concurrency.Count(3)}, {32, 40, concurrency.Percent(50)}, {1020, 10, concurrency.Percent(10)}, {1100, 3, concurrency.Percent(100)}, {1500, 0, concurrency.Count(40)}} {
-		t.Run(fmt.Sprint(c.members, "+", c.joining, " at ", c.limit), func(t *testing.T) {
+		perGroup         concurrency.Limit
+	}{{1100, 40, concurrency.Percent(40), concurrency.Percent(20)}, {700, 200, concurrency.Count(40), concurrency.Count(1)}, {31, 5, concurrency.Count(3), none}, {32, 40, concurrency.Percent(50), none}, {1020, 10, concurrency.Percent(10), none}, {1100, 3, concurrency.Percent(100), none}, {1500, 0, concurrency.Count(40), none}} {
+		t.Run(fmt.Sprint(c.members, "+", c.joining, " at ", c.limit, " ", c.perGroup), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(7, uint64(c.members)))
 			strategy := staged.Strategy{ProgressDeadline: staged.For(20 * time.Minute), MinSuccessTime: staged.For(time.Minute), MaxFailures: concurrency.Percent(100)}
 			for _, ring := range []string{"a", "b"} {
-				strategy.Stages = append(strategy.Stages, staged.Stage{Name: ring, MaxConcurrency: c.limit, LabelSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": ring}}})
+				stage := staged.Stage{Name: ring, MaxConcurrency: c.limit, LabelSelector: &selector.LabelSelector{MatchLabels: map[string]string{"ring": ring}}}
+				if c.perGroup != none {
+					stage.GroupBy, stage.MaxConcurrencyPerGroup = "zone", c.perGroup
+				}
+				strategy.Stages = append(strategy.Stages, stage)
 			}
 			options := staged.Options{Added: staged.Append, LateLeaving: staged.Clean, VerifyDone: staged.Always, OnRegression: staged.Note}
 			fleet := staged.Fleet{Version: "v2"}
 			target := func(i int) staged.Target {
-				return staged.Target{Name: fmt.Sprintf("c%05d", i), Labels: map[string]string{"ring": string("ab"[i%10/7])}}
+				return staged.Target{Name: fmt.Sprintf("c%05d", i), Labels: map[string]string{"ring": string("ab"[i%10/7]), "zone": fmt.Sprint(i * i % 101)}}
 			}
 			for i := range c.members {
 				fleet.Targets = append(fleet.Targets, target(i))

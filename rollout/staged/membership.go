@@ -68,7 +68,7 @@ func (e *edit) leave(name string) {
 	case e.run.stage(cleanup).phase != StagePending:
 		e.event(Event{Kind: EventMembershipIgnored, Stage: cleanup, Target: name, Reason: ReasonTooLate})
 	default:
-		e.add(cleanup, name)
+		e.add(cleanup, name, "")
 		if held != nil { // what is not to be touched for now is not to be removed either
 			e.suspendAt(cleanup, e.run.stage(cleanup).tree.size-1, held)
 		}
@@ -93,7 +93,7 @@ func (e *edit) join(t *Target) {
 		for _, k := range stages {
 			switch e.run.stage(int(k)).phase {
 			case StagePending, StageWaitingBefore, StageUpdating:
-				e.add(int(k), t.Name)
+				e.add(int(k), t.Name, t.Labels[e.plan.stages[k].groupBy])
 				return
 			}
 		}
@@ -101,9 +101,9 @@ func (e *edit) join(t *Target) {
 	e.event(Event{Kind: EventMembershipIgnored, Stage: -1, Target: t.Name, Reason: why})
 }
 
-// add appends a waiting member to a stage. Percentages of the stage are of one more member from
-// then on.
-func (e *edit) add(k int, name string) {
+// add appends a waiting member to a stage, and to the group of a value if the stage has groups.
+// Percentages of the stage are of one more member from then on, and so are those of the group.
+func (e *edit) add(k int, name, group string) {
 	s := e.stage(k)
 	at := place{int32(k), int32(s.tree.size)}
 	is, moves := e.run.residence(name)
@@ -119,6 +119,9 @@ func (e *edit) add(k int, name string) {
 	e.run.joined = e.run.joined.put(name, hash(name), is)
 	fresh := record{attempt: 1}
 	s.tree.add(name, fresh, e.owner)
+	if s.groups != nil {
+		s.groups = s.groups.add(int(at.member), group, &fresh, k, e.plan, e.owner)
+	}
 	for _, t := range e.tallies(k) {
 		t.count(&fresh, 1)
 	}

@@ -44,6 +44,9 @@ func (r Run) String() string {
 
 func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	fmt.Fprintf(b, "  stage %d %s: %s, %d at a time", s.Index, s.Name, s.Phase, s.Limit)
+	if p := &r.plan.stages[s.Index]; p.groupBy != "" {
+		fmt.Fprintf(b, ", %s per %s", p.perGroup, p.groupBy)
+	}
 	if s.Budget >= 0 {
 		b.WriteString(shownBudget(s.Budget))
 	}
@@ -78,6 +81,9 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 		r.printOthers(b, s.Index, "regressed", isRegressed, c.Regressed)
 		r.printOthers(b, s.Index, "suspended", isSuspended, c.Suspended)
 	}
+	if groups := r.stage(s.Index).groups; groups != nil && s.Counts.Members > 0 && !s.Phase.ended() {
+		fmt.Fprintf(b, "    in progress by %s: %s\n", r.plan.stages[s.Index].groupBy, groups)
+	}
 	if s.Wait > 0 {
 		fmt.Fprintf(b, "    after: wait %s", For(s.Wait))
 		switch {
@@ -98,6 +104,20 @@ func (r *Run) printStage(b *strings.Builder, s *StageStatus) {
 	if s.After.Required {
 		fmt.Fprintf(b, "    after: approval %s%s\n", ApprovalName(r.plan.spec.Name, After, s.Name), shownApproval(s.After))
 	}
+}
+
+// String says of the first groups how many of each are in progress, of at most how many, and how
+// large it is.
+func (g *grouping) String() string {
+	var list []string
+	for n := range min(g.groups.size, shownTargets) {
+		of := g.group(n)
+		list = append(list, fmt.Sprintf("%s %d of %d (%s)", shownGroup(of.value), of.inProgress, of.limit, textlist.Counted(of.line.size, "target")))
+	}
+	if more := g.groups.size - len(list); more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(list, ", ")
 }
 
 // printOthers prints the first members of a class that are not among the first of their stage.

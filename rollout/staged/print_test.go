@@ -65,6 +65,8 @@ func TestTexts(t *testing.T) {
 	gated.BeforeStageTasks = approval
 	gated.AfterStageTasks = []staged.Task{{Type: staged.Approval}, {Type: staged.TimedWait, WaitTime: staged.For(time.Hour)}}
 	deadline.ProgressDeadline, soaks.MinSuccessTime = staged.For(time.Hour), staged.For(time.Minute)
+	byRing := grouped(3, concurrency.Percent(50))
+	byRing.LabelSelector, byRing.Targets, byRing.ProgressDeadline = nil, []string{"a1", "a2", "b1", "c1", "c2", "c3", "c4"}, staged.For(time.Hour)
 	asks := named("asks", "c1")
 	asks.AfterStageTasks = approval
 	tell := func(s *scene, kind staged.CommandKind, side staged.Side) *scene {
@@ -115,6 +117,9 @@ func TestTexts(t *testing.T) {
 			step(staged.Input{Commands: []staged.Command{{Kind: staged.CommandRetry, Target: "c1", Attempt: 1, By: "bob", Reason: "once more"}, {Kind: staged.CommandSuspend, Target: "c1"}, {Kind: staged.CommandSuspend, Target: "c3", Reason: "stopped"}}}).run},
 		{"stopped, with a suspended one", newScene(t, plain(named("a", "c1", "c2")), staged.Options{}, []string{"c1", "c2"}).step(suspend("c2")).see(staged.HealthReady, "c1").step(stop).run},
 		{"suspended removals", newScene(t, plain(named("a", "c1")), staged.Options{}, []string{"c1"}, "d1", "d2").step(suspend("d1")).see(staged.HealthReady, "c1").run},
+		{"groups: one is full, and a stage behind waits for that", newScene(t, plain(byRing, named("b", "d1")), staged.Options{}, []string{"a1", "a2", "b1", "d1"}).run},
+		{"and the second of a group waits for a slot as well", newScene(t, plain(byRing, named("b", "d1")), staged.Options{Added: staged.Append}, []string{"a1", "a2", "b1", "d1"}).after(time.Minute).
+			step(staged.Input{Added: []staged.Target{{Name: "c1", Labels: map[string]string{"ring": "c"}}}}).see(staged.HealthReady, "b1").step(staged.Input{Added: []staged.Target{{Name: "c2"}, {Name: "c3"}, {Name: "c4"}}}).run},
 		{"before the cleanup", newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1").run},
 		{"in the cleanup", approve(newScene(t, cleaning, staged.Options{}, []string{"c1"}, "d1", "d2").see(staged.HealthReady, "c1"), staged.Before).run},
 		{"succeeded", newScene(t, plain(all("only", 1)), staged.Options{}, []string{"c1"}).see(staged.HealthReady, "c1").run},

@@ -66,6 +66,17 @@ func propReference(seen testkit.Tally) func(*rapid.T) {
 				if s.Counts.Soaking > 0 {
 					seen["soaking"]++
 				}
+				for target := range m.run.Targets(s.Index) {
+					v, _ := m.run.Explain(target.Name)
+					if v.Reason == staged.ReasonGroup && s.Counts.Starting+s.Counts.Updating+s.Counts.Soaking < s.Limit {
+						seen["waits for its group"]++
+						if target.SuspendedBy == nil && target.Attempt > 1 {
+							seen["retried, and waits for its group"]++
+						}
+					} else if v.Reason == staged.ReasonGroup {
+						seen["waits for its group and a slot"]++
+					}
+				}
 				if s.Counts.Suspended > 0 {
 					seen["suspended in "+string(s.Phase)]++
 					if s.Cleanup {
@@ -92,7 +103,7 @@ func propReference(seen testkit.Tally) func(*rapid.T) {
 func TestReference(t *testing.T) {
 	seen := testkit.Tally{}
 	seen.Check(t, propReference(seen), append(phases(), "timed out", "regressed", "stuck", "soaking", "cleaned", "recovered", "joined", "suspended", "resumed",
-		"suspended in Pending", "suspended in WaitingBefore", "suspended in Updating", "suspended removal", "only suspended ones left", "command_ignored",
+		"suspended in Pending", "suspended in WaitingBefore", "suspended in Updating", "suspended removal", "only suspended ones left", "waits for its group", "waits for its group and a slot", "retried, and waits for its group", "command_ignored",
 		"observation_ignored", "membership_ignored", "already", "other_run", "unknown_stage", "unknown_target", "not_requested", "not_waiting", "not_failed", "other_attempt",
 		"stage_finished", "stale_token", "frozen", "known", "too_late", "reported_failed", "unhealthy", "superseded", "gone")...)
 }
@@ -129,6 +140,56 @@ func TestI1LimitIsKept(t *testing.T) {
 			}
 		})
 	}, "full", "joined", "retried")
+}
+
+// TestI1GroupLimitIsKept: of each group of a stage no more are in progress than its limit allows,
+// of all its members that there ever were; and while the stage has a free slot, nobody waits whose
+// group has one, unless nothing may start or the target is suspended.
+func TestI1GroupLimitIsKept(t *testing.T) {
+	seen := testkit.Tally{}
+	seen.Check(t, func(t *rapid.T) {
+		drive(t, func(m *moment) {
+			for s := range m.run.Stages() {
+				if s.Index >= len(m.strategy.Stages) || m.strategy.Stages[s.Index].GroupBy == "" {
+					continue
+				}
+				type group struct{ members, busy, waiting int }
+				groups := map[string]group{}
+				for target := range m.run.Targets(s.Index) {
+					g := groups[target.Group]
+					g.members++
+					switch {
+					case target.State == staged.Starting || target.State == staged.Updating || target.State == staged.Soaking:
+						g.busy++
+					case target.State == staged.Waiting && target.SuspendedBy == nil:
+						g.waiting++
+					}
+					groups[target.Group] = g
+				}
+				c := s.Counts
+				free := s.Phase == staged.StageUpdating && m.run.Phase() == staged.PhaseProgressing && c.Starting+c.Updating+c.Soaking < s.Limit
+				for name, g := range groups {
+					limit := m.strategy.Stages[s.Index].MaxConcurrencyPerGroup.Of(g.members, concurrency.Floor)
+					if m.options.Rounding == staged.Up {
+						limit = m.strategy.Stages[s.Index].MaxConcurrencyPerGroup.Of(g.members, concurrency.Ceil)
+					}
+					if limit = max(1, limit); g.busy > limit {
+						t.Fatalf("%d of group %q in progress, limit %d\n%s", g.busy, name, limit, m.run)
+					} else if free && g.waiting > 0 && g.busy < limit {
+						t.Fatalf("%d of group %q wait, and %d of %d are in progress\n%s", g.waiting, name, g.busy, limit, m.run)
+					} else if free && g.waiting > 0 {
+						seen["full"]++
+					}
+					if limit > 1 && g.busy == limit {
+						seen["several of one"]++
+					}
+				}
+				if len(groups) > 1 && groups[""].busy > 0 {
+					seen["without the label"]++
+				}
+			}
+		})
+	}, "full", "several of one", "without the label")
 }
 
 // startedIn lists the targets that a step started.

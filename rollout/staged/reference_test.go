@@ -409,7 +409,7 @@ func (r *reference) command(c staged.Command) {
 		if s.phase == staged.StageWaitingAfter {
 			r.enter(s, staged.StageUpdating)
 		}
-		t.TargetStatus = staged.TargetStatus{Name: t.Name, Stage: t.Stage, Position: t.Position, Attempt: t.Attempt + 1, Decision: r.by}
+		t.TargetStatus = staged.TargetStatus{Name: t.Name, Group: t.Group, Stage: t.Stage, Position: t.Position, Attempt: t.Attempt + 1, Decision: r.by}
 		r.noteAll()
 	}
 }
@@ -446,7 +446,11 @@ func (r *reference) membership(in staged.Input) {
 			}
 			matched = matched || matches
 			if matches && (s.phase == staged.StagePending || s.phase == staged.StageWaitingBefore || s.phase == staged.StageUpdating) {
-				r.join(s, name)
+				group := ""
+				if label := s.def.GroupBy; label != "" {
+					group = last[name].Labels[label]
+				}
+				r.join(s, name, group)
 				break
 			}
 		}
@@ -465,7 +469,7 @@ func (r *reference) membership(in staged.Input) {
 			r.vanish(s, t)
 		}
 		if r.options.LateLeaving == staged.Clean && cleanup.phase == staged.StagePending {
-			r.join(cleanup, name)
+			r.join(cleanup, name, "")
 			cleanup.members[len(cleanup.members)-1].SuspendedBy = by
 		}
 	}
@@ -476,8 +480,8 @@ func (r *reference) membership(in staged.Input) {
 	}
 }
 
-func (r *reference) join(s *refStage, name string) {
-	s.members = append(s.members, &refTarget{staged.TargetStatus{Name: name, Stage: slices.Index(r.stages, s), Position: len(s.members), Attempt: 1}})
+func (r *reference) join(s *refStage, name, group string) {
+	s.members = append(s.members, &refTarget{staged.TargetStatus{Name: name, Group: group, Stage: slices.Index(r.stages, s), Position: len(s.members), Attempt: 1}})
 	r.noteAll()
 }
 
@@ -630,7 +634,7 @@ func (r *reference) advance() {
 			limit := max(1, r.count(s.def.MaxConcurrency, len(s.members)))
 			for _, retried := range []bool{true, false} {
 				for _, t := range s.members {
-					if t.State == staged.Waiting && t.SuspendedBy == nil && (t.Attempt > 1) == retried && s.inProgress() < limit {
+					if t.State == staged.Waiting && t.SuspendedBy == nil && (t.Attempt > 1) == retried && s.inProgress() < limit && !r.groupFull(s, t) {
 						t.State, t.Start, t.Current = staged.Starting, r.now, false
 					}
 				}
@@ -654,6 +658,23 @@ func (r *reference) advance() {
 			r.enter(s, staged.StageSucceeded)
 		}
 	}
+}
+
+// groupFull counts who of the group of a target is in progress, and how many it has.
+func (r *reference) groupFull(s *refStage, t *refTarget) bool {
+	if s.def.GroupBy == "" {
+		return false
+	}
+	members, busy := 0, 0
+	for _, other := range s.members {
+		if other.Group == t.Group {
+			members++
+			if other.State == staged.Starting || other.State == staged.Updating || other.State == staged.Soaking {
+				busy++
+			}
+		}
+	}
+	return busy >= max(1, r.count(s.def.MaxConcurrencyPerGroup, members))
 }
 
 func (r *reference) enter(s *refStage, phase staged.StagePhase) { s.phase, s.phased = phase, r.now }

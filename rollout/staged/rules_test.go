@@ -20,7 +20,7 @@ import (
 // everyCode lists the rules that a row must violate.
 func everyCode() []staged.Code {
 	return []staged.Code{staged.CodeStages, staged.CodeStageName, staged.CodeStageNameUnique, staged.CodeSelector, staged.CodeSortKey, staged.CodeMaxConcurrency,
-		staged.CodeMaxFailures, staged.CodeRunMaxFailures, staged.CodeDuration, staged.CodeBeforeCount, staged.CodeBeforeType, staged.CodeBeforeWaitTime,
+		staged.CodeGroupBy, staged.CodeMaxConcurrencyPerGroup, staged.CodeMaxFailures, staged.CodeRunMaxFailures, staged.CodeDuration, staged.CodeBeforeCount, staged.CodeBeforeType, staged.CodeBeforeWaitTime,
 		staged.CodeAfterCount, staged.CodeAfterType, staged.CodeAfterTypeUnique, staged.CodeWaitTimeMissing, staged.CodeWaitTimeForbidden, staged.CodeWaitTime,
 		staged.CodePlacementExternal, staged.CodeTargetName, staged.CodeTargetDuplicate, staged.CodeTargetOverlap, staged.CodeTargetUnmatched, staged.CodeTargetNone,
 		staged.CodeRunName, staged.CodePlacementName, staged.CodeStrategyName, staged.CodeSnapshotIndex, staged.CodeVersion, staged.CodeState, staged.CodeOption, staged.CodeFormat,
@@ -91,6 +91,17 @@ func TestRules(t *testing.T) {
 		{why: "a leading zero", strategy: stage(`"maxConcurrency": "05%"`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency"},
 		{why: "a number in a string", strategy: stage(`"maxConcurrency": "50"`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency"},
 		{why: "a fraction", strategy: stage(`"maxConcurrency": 1.5`), rule: staged.CodeMaxConcurrency, path: "stages[1].maxConcurrency"},
+		{why: "two of each group", strategy: stage(`"groupBy": "topology.kubernetes.io/zone", "maxConcurrencyPerGroup": 2`)},
+		{why: "a share of each, of a label that nobody has", strategy: stage(`"groupBy": "zone", "maxConcurrencyPerGroup": "10%"`)},
+		{why: "more of each than of all is of no effect, but no fault", strategy: stage(`"maxConcurrency": 2, "groupBy": "zone", "maxConcurrencyPerGroup": 5`)},
+		{why: "null is absent for both", strategy: stage(`"groupBy": null, "maxConcurrencyPerGroup": null`)},
+		{why: "no target has this as a label", strategy: stage(`"groupBy": "a b", "maxConcurrencyPerGroup": 1`), rule: staged.CodeGroupBy, path: "stages[1].groupBy", value: `"a b"`},
+		{why: "groups without a limit", strategy: stage(`"groupBy": "env"`), rule: staged.CodeMaxConcurrencyPerGroup, path: "stages[1].maxConcurrencyPerGroup"},
+		{why: "a limit without groups", strategy: stage(`"maxConcurrencyPerGroup": 1`), rule: staged.CodeGroupBy, path: "stages[1].groupBy"},
+		{why: "none of a group is never", strategy: stage(`"groupBy": "env", "maxConcurrencyPerGroup": 0`), rule: staged.CodeMaxConcurrencyPerGroup, path: "stages[1].maxConcurrencyPerGroup", value: "0"},
+		{why: "nor is 0% of it", strategy: stage(`"groupBy": "env", "maxConcurrencyPerGroup": "0%"`), rule: staged.CodeMaxConcurrencyPerGroup, path: "stages[1].maxConcurrencyPerGroup", value: `"0%"`},
+		{why: "what cannot be read as a limit of groups", strategy: stage(`"groupBy": "env", "maxConcurrencyPerGroup": "5"`), rule: staged.CodeMaxConcurrencyPerGroup, path: "stages[1].maxConcurrencyPerGroup", value: `"5"`},
+		{why: "a label that is no text", strategy: stage(`"groupBy": 3, "maxConcurrencyPerGroup": 1`), rule: staged.CodeType, path: "stages[1].groupBy"},
 		{why: "no failures", strategy: stage(`"maxFailures": 0`)},
 		{why: "no failures in percent", strategy: stage(`"maxFailures": "0%"`)},
 		{why: "this form has two digits", strategy: stage(`"maxFailures": "05%"`)},
@@ -292,6 +303,8 @@ func TestFaultsOfStrategyAndFleet(t *testing.T) {
 		{"a length that has no stored form", func(s *staged.Strategy) { s.ProgressDeadline = staged.For(-1) }, []staged.Code{name, wait, failures, staged.CodeDuration, option}},
 		{"who is the second c1?", func(s *staged.Strategy) { s.Stages[1].Targets = []string{"c1", "c1"} }, []staged.Code{name, wait, staged.CodeSelector, failures, option}},
 		{"which label orders?", func(s *staged.Strategy) { s.Stages[0].SortingLabelKey = "the order" }, []staged.Code{name, staged.CodeSortKey, wait, failures, option}},
+		{"which label groups?", func(s *staged.Strategy) { s.Stages[0].GroupBy = "the group" }, []staged.Code{name, staged.CodeGroupBy, staged.CodeMaxConcurrencyPerGroup, wait, failures, option}},
+		{"how many of each group leaves nothing of that open", func(s *staged.Strategy) { s.Stages[0].GroupBy = "order" }, []staged.Code{name, staged.CodeMaxConcurrencyPerGroup, wait, failures, option, staged.CodeSortKey, staged.CodeTargetOverlap, staged.CodeTargetUnmatched}},
 		{"without stages nobody is in one, which needs no saying", func(s *staged.Strategy) { s.Stages = nil }, []staged.Code{staged.CodeStages, option}},
 	} {
 		strategy := staged.Strategy{Stages: []staged.Stage{

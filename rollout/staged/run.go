@@ -53,6 +53,9 @@ type stagePlan struct {
 	after   bool // and one after it
 	wait    int64
 	waits   bool
+
+	groupBy  string            // the label of the groups; empty if there are none
+	perGroup concurrency.Limit // valid if there are
 }
 
 // Phase is where a run stands.

@@ -33,7 +33,8 @@ func (p StagePhase) ended() bool { return p.finished() || p == StageFailed }
 type stage struct {
 	owner     *owner
 	tree      tree
-	tally     // of the tree
+	groups    *grouping // of the tree; nil if the stage does not limit its groups
+	tally               // of the tree
 	phase     StagePhase
 	before    approval
 	after     approval

@@ -65,9 +65,12 @@ type Counts struct {
 
 // TargetStatus describes one target.
 type TargetStatus struct {
-	Name      string      `json:"name"`
-	Stage     int         `json:"stage"`    // index
-	Position  int         `json:"position"` // within the stage, from 0
+	Name     string `json:"name"`
+	Stage    int    `json:"stage"`    // index
+	Position int    `json:"position"` // within the stage, from 0
+	// Group is its value of the label by which the stage groups, see [Stage]; empty if the stage has
+	// no groups, and for the group of those without the label.
+	Group     string      `json:"group,omitempty"`
 	State     TargetState `json:"state"`
 	Attempt   int         `json:"attempt"`             // from 1
 	Current   bool        `json:"current,omitempty"`   // waiting, and already ready at the version: it will be done without a slot
@@ -126,6 +129,9 @@ func (r *Run) target(stage, i int, rec *record, name string) TargetStatus {
 	s := TargetStatus{
 		Name: name, Stage: stage, Position: i, State: rec.state, Attempt: int(rec.attempt), Reason: rec.cause.reason(), Decision: r.stage(stage).decision(i).copied(),
 		Current: rec.marks.has(current), Regressed: rec.marks.has(regressed), Stuck: rec.marks.has(stuck),
+	}
+	if groups := r.stage(stage).groups; groups != nil {
+		s.Group = groups.of(i).value
 	}
 	if rec.marks.has(suspended) {
 		s.SuspendedBy = r.stage(stage).suspendedBy(i).copied()

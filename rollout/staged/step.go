@@ -1,8 +1,10 @@
 package staged
 
 import (
+	"fmt"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tranche-dev/tranche/internal/strictjson"
 )
@@ -88,6 +90,7 @@ func Step(run *Run, input Input, now time.Time) (*Run, Result, error) {
 		list = append(list, fault)
 	}
 	input.check(&list, run.desired)
+	run.plan.checkGroups(&list, input.Added)
 	if err := list.err(); err != nil {
 		return run, Result{}, err
 	}
@@ -141,6 +144,20 @@ func (in *Input) check(list *faults, from State) {
 	for i := range in.Observations {
 		if health := in.Observations[i].Health; !health.known() {
 			list.add(CodeInput, at("observations", i)+".health", strconv.Quote(string(health)), "must be "+strictjson.Choice(HealthProgressing, HealthReady, HealthFailing, HealthFailed)+", or left out")
+		}
+	}
+}
+
+// checkGroups reports targets whose group could not be stored if they joined.
+func (p *plan) checkGroups(list *faults, added []Target) {
+	if p.options.Added != Append {
+		return
+	}
+	for i := range added {
+		for k := range p.stages {
+			if value := added[i].Labels[p.stages[k].groupBy]; p.stages[k].groupBy != "" && !utf8.ValidString(value) {
+				list.add(CodeInput, fmt.Sprintf("added[%d].labels[%q]", i, p.stages[k].groupBy), strconv.Quote(value), hintGroup(k))
+			}
 		}
 	}
 }

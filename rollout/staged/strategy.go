@@ -53,6 +53,17 @@ type Stage struct {
 	// MaxConcurrency is how many members may be in progress, at least 1 even if the percentage
 	// gives less. Unset means 1.
 	MaxConcurrency concurrency.Limit `json:"maxConcurrency,omitzero"`
+	// GroupBy is a label, such as that of a region or a customer, whose values divide the members
+	// into groups, and MaxConcurrencyPerGroup is how many members of each group may be in progress: a
+	// count, or a percentage of the members of that group, and at least 1 even if the percentage
+	// gives less. Neither is given without the other; empty and unset mean that there are no groups.
+	// Members without the label, and those with an empty value, are one group, with that limit too.
+	//
+	// MaxConcurrency goes on to hold for all groups together: where it is unset, it is 1, and no limit
+	// of a group matters. Members start in the order of the stage, but one whose group is full does
+	// not keep back those of other groups behind it. KubeFleet has no groups: see the package comment.
+	GroupBy                string            `json:"groupBy,omitempty"`
+	MaxConcurrencyPerGroup concurrency.Limit `json:"maxConcurrencyPerGroup,omitzero"`
 	// MaxFailures is how many members may be failed or timed out. Unset means 0, or no limit if the
 	// strategy sets its own MaxFailures.
 	MaxFailures concurrency.Limit `json:"maxFailures,omitzero"`
@@ -137,6 +148,7 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 	var decoded struct {
 		plain
 		SortingLabelKey *string `json:"sortingLabelKey"`
+		GroupBy         *string `json:"groupBy"`
 		MaxFailures     padded  `json:"maxFailures"`
 	}
 	if string(data) == "null" {
@@ -146,7 +158,7 @@ func (s *Stage) UnmarshalJSON(data []byte) error {
 		return partFaults("stages[0]", err)
 	}
 	*s = Stage(decoded.plain)
-	s.SortingLabelKey = orZero(decoded.SortingLabelKey)
+	s.SortingLabelKey, s.GroupBy = orZero(decoded.SortingLabelKey), orZero(decoded.GroupBy)
 	s.MaxFailures = concurrency.Limit(decoded.MaxFailures)
 	return nil
 }

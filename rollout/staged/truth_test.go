@@ -225,13 +225,17 @@ func TestVerdictsComeTrue(t *testing.T) {
 				seen["ending "+string(m.run.Phase())]++
 			}
 		})
-	}, "until in_progress", "until slot", "until wait", "until approval", "ending Stopping", "ending Failing", "ending Cancelling")
+	}, "until in_progress", "until slot", "until group", "until wait", "until approval", "ending Stopping", "ending Failing", "ending Cancelling")
 }
 
 // comesTrue goes from Next to Next until the instant of a verdict.
 func comesTrue(t *rapid.T, m *moment, name string, v staged.Verdict, code staged.Reason) {
+	ofGroup := v.Reason == staged.ReasonGroup // and not behind another stage, which waits for any of its slots
 	holders := func(run *staged.Run) (list []string) {
 		for target := range run.Targets(v.Data.Stage) {
+			if ofGroup && target.Group != v.Data.Detail {
+				continue
+			}
 			if target.State == staged.Starting || target.State == staged.Updating || target.State == staged.Soaking {
 				list = append(list, target.Name)
 			}
@@ -252,7 +256,7 @@ func comesTrue(t *rapid.T, m *moment, name string, v staged.Verdict, code staged
 		if run.Phase().Terminal() {
 			return // a stop or a failure ends for what is stuck
 		}
-		if code == staged.ReasonSlot && !slices.Equal(holders(run), holders(m.run)) {
+		if (code == staged.ReasonSlot || code == staged.ReasonGroup) && !slices.Equal(holders(run), holders(m.run)) {
 			t.Fatalf("%s: %s, but at %v %v hold slots\n%s", name, v, run.Time(), holders(run), m.run)
 		}
 	}
@@ -264,7 +268,7 @@ func comesTrue(t *rapid.T, m *moment, name string, v staged.Verdict, code staged
 		t.Fatal(err)
 	}
 	switch code {
-	case staged.ReasonSlot:
+	case staged.ReasonSlot, staged.ReasonGroup:
 		if left := holders(then); !slices.ContainsFunc(holders(m.run), func(name string) bool { return !slices.Contains(left, name) }) {
 			t.Fatalf("%s: %s, but then the same hold slots\n%s", name, v, then)
 		}
@@ -303,6 +307,12 @@ func canHappen(t *rapid.T, m *moment, v staged.Verdict) {
 		case staged.OnSlot:
 			for target := range m.run.Targets(on.Stage) {
 				tries = append(tries, staged.Input{Commands: []staged.Command{{Kind: staged.CommandSkip, Target: target.Name}}})
+			}
+		case staged.OnGroup:
+			for target := range m.run.Targets(on.Stage) {
+				if target.Group == on.Name && !target.Start.IsZero() {
+					command(staged.Command{Kind: staged.CommandSkip, Target: target.Name})
+				}
 			}
 		case staged.OnOperator:
 			if strings.Contains(on.Detail, "set state Run") {

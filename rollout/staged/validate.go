@@ -60,17 +60,29 @@ func (s *Stage) validate(list *faults, i int) {
 		}
 		listed[name] = true
 	}
-	if s.SortingLabelKey != "" {
-		probe := selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: s.SortingLabelKey, Operator: selector.Exists}}}
-		if probe.Validate() != nil {
-			list.add(CodeSortKey, inStage(i, "sortingLabelKey"), strconv.Quote(s.SortingLabelKey), "must be the key of a label")
-		}
+	if s.SortingLabelKey != "" && !labelKey(s.SortingLabelKey) {
+		list.add(CodeSortKey, inStage(i, "sortingLabelKey"), strconv.Quote(s.SortingLabelKey), "must be the key of a label")
 	}
 	limit(list, CodeMaxConcurrency, inStage(i, "maxConcurrency"), s.MaxConcurrency, 1)
+	switch {
+	case s.GroupBy != "" && !labelKey(s.GroupBy):
+		list.add(CodeGroupBy, inStage(i, "groupBy"), strconv.Quote(s.GroupBy), "must be the key of a label")
+	case s.GroupBy == "" && !s.MaxConcurrencyPerGroup.IsZero():
+		list.add(CodeGroupBy, inStage(i, "groupBy"), "", "must be given for maxConcurrencyPerGroup: the label whose values are the groups")
+	}
+	if s.GroupBy != "" && s.MaxConcurrencyPerGroup.IsZero() {
+		list.add(CodeMaxConcurrencyPerGroup, inStage(i, "maxConcurrencyPerGroup"), "", "must be given for groupBy: how many of each group may be in progress")
+	}
+	limit(list, CodeMaxConcurrencyPerGroup, inStage(i, "maxConcurrencyPerGroup"), s.MaxConcurrencyPerGroup, 1)
 	limit(list, CodeMaxFailures, inStage(i, "maxFailures"), s.MaxFailures, 0)
 	durations(list, CodeDuration, inStage(i, ""), s.ProgressDeadline, s.MinSuccessTime)
 	beforeTasks(list, inStage(i, "beforeStageTasks"), s.BeforeStageTasks)
 	afterTasks(list, inStage(i, "afterStageTasks"), s.AfterStageTasks)
+}
+
+func labelKey(key string) bool {
+	probe := selector.LabelSelector{MatchExpressions: []selector.LabelRequirement{{Key: key, Operator: selector.Exists}}}
+	return probe.Validate() == nil
 }
 
 // beforeTasks checks the tasks before a stage or before the cleanup.

@@ -1,6 +1,7 @@
 package staged
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -57,7 +58,13 @@ const (
 	ReasonApproval   Reason = "approval"   // an approval of Data.Stage is open; if Until is set, so is the wait beside it
 	ReasonWait       Reason = "wait"       // the wait after Data.Stage is open until Until
 	ReasonRegression Reason = "regression" // Data.Names are regressed; ReasonApproval and ReasonWait list them as well
-	ReasonSlot       Reason = "slot"       // Data.Names hold slots; Data.Total slots are taken, of Data.Allowed; one becomes free at Until
+	// ReasonGroup: the group Data.Detail of Data.Stage is full. Data.Names hold its slots, Data.Total
+	// of Data.Allowed; one becomes free at Until. As the reason of a target it is about the target's
+	// own group, also if all slots of the stage are taken. As that of a run, or behind [ReasonStage],
+	// the stage has free slots, and all that waits is in groups that are full: the group is that of
+	// the target whose turn it would be, while Until and On are about all groups.
+	ReasonGroup Reason = "group"
+	ReasonSlot  Reason = "slot" // Data.Names hold slots; Data.Total slots are taken, of Data.Allowed; one becomes free at Until
 )
 
 // Data holds the facts of a verdict. The reason determines which fields are set.
@@ -65,7 +72,7 @@ type Data struct {
 	Position int       `json:"position"`           // of the target within its stage, from 0; 0 if the verdict is that of a run
 	Stage    int       `json:"stage"`              // index of the stage that is waited for, else of the target's own or the current one
 	Behind   Reason    `json:"behind,omitempty"`   // what that stage waits for
-	Allowed  int       `json:"allowed,omitempty"`  // slots of that stage, or failures that a budget allows
+	Allowed  int       `json:"allowed,omitempty"`  // slots of that stage or group, or failures that a budget allows
 	Total    int       `json:"total,omitempty"`    // how many Names there are in all
 	Names    []string  `json:"names,omitempty"`    // the first ten of them
 	Since    time.Time `json:"since,omitzero"`     // the start of the present attempt
@@ -82,6 +89,7 @@ const (
 	OnApproval    ConditionKind = "approval"    // the approval request Name is approved
 	OnObservation ConditionKind = "observation" // Target is observed
 	OnSlot        ConditionKind = "slot"        // a target of Stage is settled or, where the run is stopping, failing or cancelling, ready
+	OnGroup       ConditionKind = "group"       // a target of the group Name of Stage is settled
 	OnOperator    ConditionKind = "operator"    // a command or another desired state
 )
 
@@ -90,7 +98,7 @@ type Condition struct {
 	Kind   ConditionKind `json:"kind"`
 	Stage  int           `json:"stage"` // index
 	Target string        `json:"target,omitempty"`
-	Name   string        `json:"name,omitempty"`   // of the approval request
+	Name   string        `json:"name,omitempty"`   // of the approval request, or of the group: its value of the label
 	Detail string        `json:"detail,omitempty"` // what an operator can do
 }
 
@@ -105,7 +113,7 @@ func (v Verdict) String() string {
 			fmt.Fprintf(&b, " %d: %s", d.Stage, textlist.Name(d.Behind))
 			code = d.Behind
 		}
-		if d.Detail != "" {
+		if d.Detail != "" && code != ReasonGroup {
 			fmt.Fprintf(&b, " (%s)", textlist.Name(d.Detail))
 		}
 		b.WriteString(d.about(code, !v.Until.IsZero()))
@@ -141,6 +149,8 @@ func (v Verdict) String() string {
 func (d *Data) about(code Reason, timed bool) string {
 	var b strings.Builder
 	switch {
+	case code == ReasonGroup:
+		fmt.Fprintf(&b, " %s, %d of %d in progress", shownGroup(d.Detail), d.Total, d.Allowed)
 	case code == ReasonSlot:
 		fmt.Fprintf(&b, ", %d of %d in progress", d.Total, d.Allowed)
 	case d.Detail == "budget":
@@ -167,6 +177,9 @@ func (d *Data) about(code Reason, timed bool) string {
 	return b.String()
 }
 
+// shownGroup shows an empty value as such.
+func shownGroup(value string) string { return cmp.Or(textlist.Name(value), `""`) }
+
 // String names the event in a few words.
 func (c Condition) String() string {
 	switch c.Kind {
@@ -176,6 +189,8 @@ func (c Condition) String() string {
 		return "an observation of " + textlist.Name(c.Target)
 	case OnSlot:
 		return "a target to be settled"
+	case OnGroup:
+		return "a target of group " + shownGroup(c.Name) + " to be settled"
 	case OnOperator:
 		return "an operator to " + textlist.Name(c.Detail)
 	}
