@@ -136,6 +136,42 @@ func BenchmarkStep(b *testing.B) {
 	}
 }
 
+// BenchmarkStepGroups is BenchmarkStep with a hundred groups, of each of which one may be in progress,
+// and of which the first has as many members as all others, in front of them.
+func BenchmarkStepGroups(b *testing.B) {
+	for _, n := range sizes(1_000_000) {
+		run, result, now := midway(b, compileGroups(b, n), n/2)
+		in := staged.Input{Observations: acknowledge(result.Actions, staged.HealthReady)[:10]}
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			defer cpu(b)()
+			for b.Loop() {
+				step(b, run, in, now.Add(time.Second))
+			}
+		})
+	}
+}
+
+func compileGroups(tb testing.TB, n int) *staged.Run {
+	tb.Helper()
+	fleet := benchFleet(n)
+	for i := range fleet.Targets {
+		zone := fmt.Sprint("zone", i%99)
+		if fleet.Targets[i].Name < fmt.Sprintf("cluster-%08d", n/2) {
+			zone = "crowd"
+		}
+		fleet.Targets[i].Labels = map[string]string{"zone": zone}
+	}
+	stage := all("all", 10)
+	stage.MaxFailures, stage.ProgressDeadline = concurrency.Percent(100), staged.For(time.Hour)
+	stage.GroupBy, stage.MaxConcurrencyPerGroup = "zone", concurrency.Count(1)
+	run, err := staged.Compile(staged.Strategy{Stages: []staged.Stage{stage}}, benchSpec(), fleet, staged.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return run
+}
+
 // BenchmarkStepScattered makes ten targets ready that are far from each other, while everything is
 // in progress.
 func BenchmarkStepScattered(b *testing.B) {

@@ -125,8 +125,12 @@ func TestStepAllocatesTheSame(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}
-	measure := func(n int) (allocations, bytes float64) {
-		run, result, now := midway(t, compileBench(t, n, concurrency.Count(10)), n)
+	measure := func(n int, groups bool) (allocations, bytes float64) {
+		start, done := compileBench(t, n, concurrency.Count(10)), n
+		if groups {
+			start, done = compileGroups(t, n), n/2
+		}
+		run, result, now := midway(t, start, done)
 		in := staged.Input{Observations: acknowledge(result.Actions, staged.HealthReady)[:10]}
 		allocations = testing.AllocsPerRun(20, func() { step(t, run, in, now.Add(time.Second)) })
 		const steps = 200
@@ -138,13 +142,20 @@ func TestStepAllocatesTheSame(t *testing.T) {
 		runtime.ReadMemStats(&after)
 		return allocations, float64(after.TotalAlloc-before.TotalAlloc) / steps
 	}
-	few, fewBytes := measure(1_000)
-	many, manyBytes := measure(100_000)
-	t.Logf("1,000: %.0f allocations, %.0f bytes; 100,000: %.0f, %.0f", few, fewBytes, many, manyBytes)
-	// Two levels more, of two allocations and at most 600 bytes each, for the two ends of the
-	// window.
-	if many > few+8 || manyBytes > fewBytes+8*300 {
-		t.Errorf("a step grows with the fleet")
+	for _, groups := range []bool{false, true} {
+		few, fewBytes := measure(1_000, groups)
+		many, manyBytes := measure(100_000, groups)
+		t.Logf("1,000: %.0f allocations, %.0f bytes; 100,000: %.0f, %.0f", few, fewBytes, many, manyBytes)
+		// Two levels more, of two allocations and at most 600 bytes each, for the two ends of the
+		// window. With groups each of the twenty changes is far from the others, in its own part of
+		// the tree and in its own line, which has a level more.
+		more, moreBytes := 8.0, 8*300.0
+		if groups {
+			more, moreBytes = 20*4, 20*1200
+		}
+		if many > few+more || manyBytes > fewBytes+moreBytes {
+			t.Errorf("a step grows with the fleet: groups %t", groups)
+		}
 	}
 }
 
