@@ -484,6 +484,10 @@ func TestComingFromKubeFleet(t *testing.T) {
 		s.see(staged.HealthReady, "c1").see(staged.HealthReady, "c3").want(staged.PhaseWaiting, "c1 done, c2 suspended"+byAnn+", c3 done").left(0)
 		s.step(resume("c2")).want(staged.PhaseProgressing, "c1 done, c2 starting, c3 done")
 	})
+	t.Run("K37 one of each region at once is one stage, and the regions need not be known", func(t *testing.T) {
+		s := newScene(t, staged.Strategy{Stages: []staged.Stage{grouped(9, concurrency.Count(1))}}, staged.Options{}, []string{"a1", "a2", "b1", "c1"})
+		s.want(staged.PhaseProgressing, "a1 starting, a2, b1 starting, c1 starting").see(staged.HealthReady, "a1").want(staged.PhaseProgressing, "a1 done, a2 starting, b1 starting, c1 starting")
+	})
 	t.Run("K22 the intent is in the run before its action", func(t *testing.T) {
 		before, err := staged.Compile(one, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{{Name: "c1"}}}, staged.Options{})
 		if err != nil {

@@ -82,6 +82,19 @@
 // the update reached last, behind all waits and approvals: give it one with a single stage. The
 // example of stagedtest.World called badVersion plays versions that break later.
 //
+// # Groups of a stage
+//
+// "In production ten at once, but never two of one region" is a limit of the stage and one of its
+// groups: MaxConcurrency 10, GroupBy with the label of the region, and MaxConcurrencyPerGroup 1. Next
+// is always the first member, in the order of the stage, whose group has a free slot. A target that
+// waits for its group says so with [ReasonGroup]; the printed run lists the groups. A stage ends, is
+// over its budget, waits and is approved as a whole, whatever its groups are. To have one region after
+// the other, give each a stage. The cleanup has no groups.
+//
+// KubeFleet has a limit of the stage alone. Azure Kubernetes Fleet Manager, which is built on it, has
+// one of each update group as well (Azure/AKS#5636): there each group has its own, and here all groups
+// of a stage have the same, which a percentage makes larger for larger groups.
+//
 // # One step
 //
 //  1. A time before that of the last step counts as the time of the last step.
@@ -108,7 +121,7 @@
 //
 // A run keeps these invariants whatever the input, in any order, late, repeated or lost:
 //
-//	I1   in each stage, members in progress <= limit
+//	I1   in each stage, members in progress <= limit, and those of each group <= that of the group
 //	I2   no member starts before every earlier stage is closed and the approval before its own stage
 //	     is given
 //	I3   a step that leaves the run stopped, held, failing, cancelling or over budget starts
@@ -168,6 +181,7 @@
 //	K34  an empty sortingLabelKey                      fails the run                    as if left out
 //	K35  a wait that need not be waited for            the whole wait                   CommandEndWait
 //	K36  a target that cannot be updated for now       a slot, stuck                    CommandSuspend
+//	K37  at most so many of one region at once         a stage for each region          groupBy
 //
 // Where KubeFleet's documentation and its code differ, this package follows the documentation: see
 // K14 and K17.
@@ -268,6 +282,9 @@
 //     effect after a stop has to ensure that where it carries out actions.
 //   - A target that was removed or that moved to the cleanup does not join again when it comes
 //     back.
+//   - The members of a group are frozen as those of a stage are: a label that changes during the run
+//     moves nobody. A target that joins is the last of its group, and the first of a new one if
+//     nobody has its value. Who was removed still counts for a percentage of the group.
 //   - A member that starts leaving can be in its stage, settled, and also in the cleanup. Its name
 //     then means the member of the cleanup; Skip skips both. VerifyDone looks at it in its stage as
 //     well, until it is gone or the cleanup begins: a target that has its name later is another one.
@@ -287,6 +304,8 @@
 // hand: a step for each acknowledgement costs the square of their number.
 //
 // Besides its name, a target takes 34 bytes in memory, and 25 bytes as JSON with both times recorded.
+// In a stage with groups it takes 32 bytes more in memory and 2 to 5 more as JSON, and each group
+// takes 220 in memory.
 // A run keeps its strategy: where stages list their targets by name, as those of [FromOCM] do, each
 // name is in memory and in the JSON a second time, and if Options.Added is Append, a table of these
 // names takes 70 bytes more for each.

@@ -131,6 +131,55 @@ func ExampleStep_calendar() {
 	// Mon 09:00 start prod-1, attempt 1
 }
 
+// Ten at once, but never two of one region: a cluster that waits for its region keeps nobody of
+// another one back, and says what it waits for.
+func ExampleStep_groups() {
+	fleet := staged.Fleet{Version: "5"}
+	for _, name := range []string{"ams-1", "ams-2", "ams-3", "fra-1", "fra-2", "nyc-1"} {
+		fleet.Targets = append(fleet.Targets, staged.Target{Name: name, Labels: map[string]string{"region": name[:3]}})
+	}
+	var strategy staged.Strategy
+	if err := json.Unmarshal([]byte(`{"stages": [{"name": "production", "labelSelector": {}, "maxConcurrency": 10, "groupBy": "region", "maxConcurrencyPerGroup": 1}]}`), &strategy); err != nil {
+		panic(err)
+	}
+	run, err := staged.Compile(strategy, staged.Spec{Name: "example-run", PlacementName: "p", StagedRolloutStrategyName: "s", State: staged.StateRun}, fleet, staged.Options{})
+	if err != nil {
+		panic(err)
+	}
+	now := time.Date(2026, 3, 10, 8, 0, 0, 0, time.UTC)
+	var input staged.Input
+	for !run.Phase().Terminal() {
+		var result staged.Result
+		if run, result, err = staged.Step(run, input, now); err != nil {
+			panic(err)
+		}
+		fmt.Println(run.Phase())
+		input = staged.Input{}
+		for _, a := range result.Actions {
+			fmt.Println("  ", a)
+			input.Observations = append(input.Observations, staged.Observation{Target: a.Target, Version: a.Version, Health: staged.HealthReady, Token: a.Token})
+		}
+		if waits, ok := run.Explain("ams-3"); ok {
+			fmt.Println("   ams-3:", waits)
+		}
+		now = now.Add(10 * time.Minute)
+	}
+	// Output:
+	// Progressing
+	//    start ams-1, attempt 1
+	//    start fra-1, attempt 1
+	//    start nyc-1, attempt 1
+	//    ams-3: group ams, 1 of 1 in progress: ams-1, waits for a target of group ams to be settled
+	// Progressing
+	//    start ams-2, attempt 1
+	//    start fra-2, attempt 1
+	//    ams-3: group ams, 1 of 1 in progress: ams-2, waits for a target of group ams to be settled
+	// Progressing
+	//    start ams-3, attempt 1
+	//    ams-3: in_progress (starting) since 2026-03-10T08:20:00Z, waits for an observation of ams-3
+	// Succeeded
+}
+
 // A stage that takes longer than a window is open. The host stops the run when the window closes,
 // and resumes it when the window opens: who has been started goes on, and nobody else starts.
 func ExampleStep_window() {

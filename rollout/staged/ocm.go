@@ -140,6 +140,9 @@ func (c *OCMConfig) UnmarshalJSON(data []byte) error {
 //	Progressive          behind them one stage for all other clusters, by name; maxConcurrency is a share of these, maxFailures of all clusters
 //	ProgressivePerGroup  behind them one stage per other group, all its clusters at once; maxFailures is a share of each group
 //
+// No stage has groups of its own by GroupBy: those limit what is in progress in each of them at the
+// same time, and ProgressivePerGroup has one decision group after another.
+//
 // The options make the stages do what the strategy promises: percentages round up, and a run over
 // its budget is held. A stage without clusters is skipped.
 //
