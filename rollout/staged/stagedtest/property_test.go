@@ -76,7 +76,10 @@ func draw(t *rapid.T) *drawn {
 		for k := range rapid.IntRange(0, 4).Draw(t, "targets") {
 			name := fmt.Sprintf("t%d%d", i, k)
 			own.Targets = append(own.Targets, name)
-			fleet.Targets = append(fleet.Targets, staged.Target{Name: name})
+			fleet.Targets = append(fleet.Targets, staged.Target{Name: name, Labels: map[string]string{"zone": fmt.Sprint(k / 2)}})
+		}
+		if maybe("groups") {
+			own.GroupBy, own.MaxConcurrencyPerGroup = "zone", concurrency.Count(1)
 		}
 		if len(own.Targets) == 0 {
 			own.Targets = nil
