@@ -7,6 +7,7 @@
 //	go run ./examples/stagedrun -approve-after 10m -clusters trouble.yaml -on-failure hold -retry-after 15m
 //	go run ./examples/stagedrun -approve-after 10m -end-waits-after 20m
 //	go run ./examples/stagedrun -approve-after 10m -crash-every-step
+//	go run ./examples/stagedrun -approve-after 10m -f regions.yaml
 //	go run ./examples/stagedrun -preview
 //	go run ./examples/stagedrun -forecast 200
 //

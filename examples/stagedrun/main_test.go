@@ -26,6 +26,7 @@ func plays() map[string]play {
 		"asked":          {"-by ann", "y\nyes all is green\nwhat\ny\ny\ny\n", "run example-run: Succeeded"},
 		"rejected":       {"", "y\nn  Latency  is up\n", "run example-run: Failed"},
 		"rejected-hold":  {"-on-reject hold", "y\nn\n", "run example-run: Held"},
+		"regions":        {"-f regions.yaml -approve-after 10m", "", "run example-run: Succeeded"},
 		"preview":        {"-preview", "", "run example-run: Initialized"},
 		"stop-resume":    {"-approve-after 10m -stop-at 50m -resume-at 80m", "", "run example-run: Succeeded"},
 		"stop-freeze":    {"-approve-after 10m -stop-at 50m -resume-at 80m -wait-during-stop freeze", "", "run example-run: Succeeded"},
