@@ -108,6 +108,9 @@ func TestGroups(t *testing.T) {
 			targets: "a1 starting attempt 2, a2 done, a3, b1 starting", waits: "group a, 1 of 1 in progress: a1, waits for a target to be settled", of: "a3: group a, 1 of 1 in progress: a1, waits for a target of group a to be settled"},
 		{why: "a retry of one group goes before who never started, of any group", stages: []staged.Stage{lax(2, one)}, names: "a1 b1 b2 c1", inputs: []staged.Input{see(failed, "b1"), tell(staged.CommandRetry, "b1", 1), see(ready, "a1")}, phase: staged.PhaseProgressing,
 			targets: "a1 done, b1 attempt 2, b2 starting, c1 starting", waits: noSlot("2 of 2 in progress: b2, c1"), of: "b1: group b, 1 of 1 in progress: b2, waits for a target of group b to be settled"},
+		{why: "nor does who was suspended go before it, whatever the order", stages: []staged.Stage{lax(3, one)}, names: "a1 a2 a3 a4", phase: staged.PhaseProgressing,
+			inputs:  []staged.Input{suspend("a2"), see(ready, "a1"), see(failed, "a3"), tell(staged.CommandRetry, "a3", 1), resume("a2"), see(ready, "a4")},
+			targets: "a1 done, a2, a3 starting attempt 2, a4 done", waits: "group a, 1 of 1 in progress: a3, waits for a target to be settled", of: "a2: group a, 1 of 1 in progress: a3, waits for a target of group a to be settled"},
 		{why: "a stop starts nobody", stages: []staged.Stage{grouped(3, one)}, names: "a1 a2 b1", inputs: []staged.Input{{State: staged.StateStop}, see(ready, "a1", "b1")}, phase: staged.PhaseStopped,
 			targets: "a1 done, a2, b1 done", waits: "stopped, waits for an operator to set state Run", of: "a2: stopped, waits for an operator to set state Run"},
 		{why: "who joins is the last of its group", stages: []staged.Stage{grouped(3, one)}, options: staged.Options{Added: staged.Append}, names: "a1 a2 b1", inputs: []staged.Input{join("a0", "a"), see(ready, "a1")}, phase: staged.PhaseProgressing,
@@ -146,7 +149,7 @@ func TestGroups(t *testing.T) {
 // run waits for the first of any.
 func TestGroupUntil(t *testing.T) {
 	stage := grouped(4, concurrency.Count(2))
-	stage.ProgressDeadline, stage.MaxFailures = staged.For(time.Hour), concurrency.Count(9)
+	stage.ProgressDeadline, stage.MinSuccessTime, stage.MaxFailures = staged.For(time.Hour), staged.For(10*time.Minute), concurrency.Count(9)
 	s := newScene(t, staged.Strategy{Stages: []staged.Stage{stage}}, staged.Options{Added: staged.Append}, []string{"a1", "a2", "a3"})
 	s.after(time.Minute).step(staged.Input{Added: []staged.Target{{Name: "b1", Labels: map[string]string{"ring": "b"}}, {Name: "b2", Labels: map[string]string{"ring": "b"}}, {Name: "b3", Labels: map[string]string{"ring": "b"}}}})
 	s.want(staged.PhaseProgressing, "a1 starting, a2 starting, a3, b1 starting, b2 starting, b3")
@@ -166,6 +169,14 @@ func TestGroupUntil(t *testing.T) {
 	if data, err := json.Marshal(v); err != nil || string(data) != `{"status":"pending","reason":"group","until":"2026-03-10T09:01:00Z","on":[{"kind":"group","stage":0,"name":"b"}],`+
 		`"data":{"position":5,"stage":0,"allowed":2,"total":2,"names":["b1","b2"],"detail":"b"}}` {
 		t.Errorf("%v\n%s", err, data)
+	}
+	s.see(staged.HealthReady, "b2") // and soaks
+	if v, _ := s.run.Explain("b3"); !v.Until.Equal(benchStart.Add(11 * time.Minute)) {
+		t.Errorf("%s", v)
+	}
+	s.see(staged.HealthFailing, "b2")
+	if v, _ := s.run.Explain("b3"); !v.Until.Equal(benchStart.Add(time.Hour + time.Minute)) {
+		t.Errorf("%s", v)
 	}
 }
 
@@ -188,6 +199,15 @@ func TestGroupsAreShown(t *testing.T) {
 	s = newScene(t, staged.Strategy{Stages: []staged.Stage{grouped(4, concurrency.Count(1))}}, staged.Options{}, names)
 	if want := "j 0 of 1 (3 targets), k 0 of 1 (3 targets), l 0 of 1 (3 targets), and 3 more"; !strings.HasSuffix(s.run.String(), want) {
 		t.Errorf("%s\nwant %s", s.run, want)
+	}
+	nobody := grouped(1, concurrency.Count(1)) // and one that is over
+	nobody.Name, nobody.LabelSelector = "nobody", nil
+	over := newScene(t, staged.Strategy{Stages: []staged.Stage{grouped(1, concurrency.Count(1)), nobody}}, staged.Options{}, names[:1])
+	if text := over.run.String(); strings.Count(text, "in progress by ring") != 1 {
+		t.Error(text)
+	}
+	if text := over.see(staged.HealthReady, names[0]).run.String(); strings.Contains(text, "in progress by") {
+		t.Error(text)
 	}
 	if target, _ := s.run.Target("c2"); target.Group != "c" {
 		t.Errorf("%+v", target)
@@ -241,7 +261,7 @@ func TestStoredGroups(t *testing.T) {
 // TestGroupsOfNoUTF8: a group is stored by its value, so that the value must have a stored form: of
 // a member, at Compile and when it joins. Other labels may be anything.
 func TestGroupsOfNoUTF8(t *testing.T) {
-	bad := staged.Target{Name: "b", Labels: map[string]string{"ring": "\xff", "other": "\xff"}}
+	bad := staged.Target{Name: "b", Labels: map[string]string{"ring": "\xff", "other": "\xff", "": "\xff"}}
 	strategy := staged.Strategy{Stages: []staged.Stage{grouped(3, concurrency.Count(1))}}
 	_, err := staged.Compile(strategy, benchSpec(), staged.Fleet{Version: "v2", Targets: []staged.Target{bad, {Name: "a", Labels: map[string]string{"ring": "\xfe"}}}}, staged.Options{})
 	const hint = `: must be valid UTF-8: stages[0].groupBy groups by it, and a stored run would find another group`
