@@ -306,6 +306,7 @@
 // Besides its name, a target takes 34 bytes in memory, and 25 bytes as JSON with both times recorded.
 // In a stage with groups it takes 32 bytes more in memory and 2 to 5 more as JSON, and each group
 // takes 220 in memory.
+//
 // A run keeps its strategy: where stages list their targets by name, as those of [FromOCM] do, each
 // name is in memory and in the JSON a second time, and if Options.Added is Append, a table of these
 // names takes 70 bytes more for each.
