@@ -212,7 +212,7 @@ func TestTextsStay(t *testing.T) {
 		"Reason":        "batch budget bundle_paused gate offline paused step_limit threshold total_budget unmatched",
 		"ConditionKind": "cluster config member operator partition step",
 		"VerdictStatus": "denied pending",
-		"WarningCode":   "clamped gate_without_effect ignored_field limit_without_effect no_criterion no_member no_own_member size_without_effect",
+		"WarningCode":   "clamped gate_missing gate_without_effect ignored_field limit_without_effect no_criterion no_member no_own_member size_without_effect",
 		"Mode":          "default fleet_controller",
 		"Leftovers":     "append exclude",
 		"Paused":        "block skip",

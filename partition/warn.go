@@ -12,7 +12,8 @@ type WarningCode string
 
 // The kinds of warnings.
 const (
-	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable, or without any beside manual partitions, no partition counts as not ready once all its members are released
+	WarningGateWithoutEffect  WarningCode = "gate_without_effect"  // with this maxUnavailable no partition counts as not ready once all its members are released
+	WarningGateMissing        WarningCode = "gate_missing"         // no maxUnavailable is written by which any manual partition would wait for another one
 	WarningLimitWithoutEffect WarningCode = "limit_without_effect" // this maxUnavailable holds nothing back: one batch releases all, and no partition waits for them
 	WarningSizeWithoutEffect  WarningCode = "size_without_effect"  // this autoPartitionSize cuts nothing: there are fewer clusters than the default threshold
 	WarningClamped            WarningCode = "clamped"              // a limit below 0 counts as 0, one above 100% as 100%
@@ -42,7 +43,7 @@ func (c *Compiled) warn(strategy *Strategy, options Options) (list []Warning) {
 		list = append(list, Warning{WarningGateWithoutEffect, "maxUnavailablePartitions",
 			"maxUnavailable lets all members of every partition be NotReady, so no partition ever counts once it is released: lower maxUnavailable"})
 	} else if c.unguarded(strategy, first) {
-		list = append(list, Warning{WarningGateWithoutEffect, "partitions",
+		list = append(list, Warning{WarningGateMissing, "partitions",
 			"without maxUnavailable all members of a partition may be NotReady, so no later one waits until they are ready: write maxUnavailable: 0, or as many as may be"})
 	}
 	idle := c.idle(strategy, options)
