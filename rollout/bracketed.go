@@ -143,7 +143,7 @@ func (w *work) brackets() error {
 }
 
 // formed yields every bracket rule in every environment that it involves, with its members, and the
-// error of one that claims a target of another bracket.
+// errors of one that claims targets of others.
 func (w *work) formed() iter.Seq2[*bracketWork, error] {
 	return func(yield func(*bracketWork, error) bool) {
 		w.findConcerns()
@@ -151,7 +151,8 @@ func (w *work) formed() iter.Seq2[*bracketWork, error] {
 		var works []*bracketWork
 		for _, rule := range w.set.brackets {
 			for _, e := range involved(rule) {
-				b, err := w.membersOf(rule, e, works)
+				b, taken := w.membersOf(rule, e)
+				err := w.overlaps(rule, taken, works)
 				if works = append(works, b); !yield(b, err) {
 					return
 				}

@@ -54,15 +54,14 @@ func (w *work) bracketFaults() error {
 	overlaps := map[[2]string]bool{}
 	faulty := map[string]bool{} // by bracket: what is wrong in one environment is mostly wrong in all
 	for b, err := range w.formed() {
-		var overlap *bracket.OverlapError
-		if errors.As(err, &overlap) {
-			if !overlaps[overlap.Brackets] {
-				found = append(found, err)
+		for _, fault := range strictjson.Parts(err) {
+			var overlap *bracket.OverlapError
+			if errors.As(fault, &overlap) && !overlaps[overlap.Brackets] {
+				found = append(found, fault)
+				overlaps[overlap.Brackets] = true
 			}
-			overlaps[overlap.Brackets] = true
-			continue
 		}
-		if faulty[b.id] {
+		if err != nil || faulty[b.id] {
 			continue
 		}
 		for _, fault := range strictjson.Parts(bracket.Check(bracket.Bracket{ID: b.id, Rule: *b.rule.bracket, Members: w.edgesOf(b, w.now)})) {

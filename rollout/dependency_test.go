@@ -323,6 +323,9 @@ func TestCheckOfBrackets(t *testing.T) {
 		{"nothing is wrong", bracketed("p", "") + needs("a", "deployment.name == 'b'") + "]}", ""},
 		{"two brackets claim every target", "[" + bracketed("p", "") + "]}," + bracketed("q", "") + "]}]",
 			`bracket: "p" and "q" both bracket deployment "a" on resource "r1": narrow one of their selectors`},
+		{"the third claims what the first has, and what the second has", "[" + of("p", "'b'") + "," + of("q", "'a'") + "," + of("r", "'a','b'") + "]",
+			`bracket: "q" and "r" both bracket deployment "a" on resource "r1": narrow one of their selectors` + "\n" +
+				`bracket: "p" and "r" both bracket deployment "b" on resource "r1": narrow one of their selectors`},
 		{"the second claims what the first has, and the third what the second has", "[" + of("p", "'b'") + "," + of("q", "'a','b'") + "," + of("r", "'a'") + "]",
 			`bracket: "p" and "q" both bracket deployment "b" on resource "r1": narrow one of their selectors` + "\n" +
 				`bracket: "q" and "r" both bracket deployment "a" on resource "r1": narrow one of their selectors`},

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/tranche-dev/tranche/bracket"
+	"github.com/tranche-dev/tranche/internal/strictjson"
 )
 
 // membersOf finds the member targets of a bracket rule in an environment: those that its policy
-// governs and whose deployment the rule selects. A target that another bracket has already is none of
-// them, and the first such target is an error.
-func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (b *bracketWork, err error) {
+// governs and whose deployment the rule selects. Those that another bracket has already are not among
+// them, but taken.
+func (w *work) membersOf(rule *compiledRule, e int32) (b *bracketWork, taken []int32) {
 	b, governs := newBracketWork(rule, e), w.governs(rule)
 	selected, size := w.selectedBy(rule, e)
 	b.targets = make([]int32, 0, size)
@@ -21,12 +22,7 @@ func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (b 
 				continue
 			}
 			if w.members[i] {
-				if err == nil {
-					ids := [2]string{bracketOf(i, others), rule.id}
-					slices.Sort(ids[:])
-					t := &w.targets[i]
-					err = &bracket.OverlapError{Brackets: ids, Deployment: t.Deployment, Resource: t.Resource}
-				}
+				taken = append(taken, i)
 				continue
 			}
 			w.members[i] = true
@@ -42,7 +38,40 @@ func (w *work) membersOf(rule *compiledRule, e int32, others []*bracketWork) (b 
 	if len(b.deployments) > 1 {
 		ascending(b.targets, len(w.targets))
 	}
-	return b, err
+	return b, taken
+}
+
+// overlaps returns an error for each bracket, one of the works, that has some of the targets which
+// another rule claims too: it names the first of these.
+func (w *work) overlaps(rule *compiledRule, taken []int32, works []*bracketWork) error {
+	if len(taken) == 0 {
+		return nil
+	}
+	owner := make(map[int32]*bracketWork, len(taken))
+	for _, i := range taken {
+		owner[i] = nil
+	}
+	for _, b := range works {
+		for _, i := range b.targets {
+			if _, claimed := owner[i]; claimed {
+				owner[i] = b
+			}
+		}
+	}
+	var found []error
+	named := map[*bracketWork]bool{}
+	for _, i := range taken {
+		if b := owner[i]; !named[b] {
+			named[b] = true
+			ids := [2]string{b.id, rule.id}
+			slices.Sort(ids[:])
+			found = append(found, &bracket.OverlapError{Brackets: ids, Deployment: w.targets[i].Deployment, Resource: w.targets[i].Resource})
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	return strictjson.Join(found...)
 }
 
 // selectedBy returns the deployments that a bracket rule selects in an environment, and how many
@@ -97,11 +126,6 @@ func (t *memberTable[T]) at(d int32) *T {
 		return nil
 	}
 	return &t.list[d-t.first]
-}
-
-// bracketOf returns the id of the bracket, one of the works, that target i belongs to already.
-func bracketOf(i int32, works []*bracketWork) string {
-	return works[slices.IndexFunc(works, func(b *bracketWork) bool { return slices.Contains(b.targets, i) })].id
 }
 
 // abandoned returns a bracket whose rule is gone. Its targets are those that its closed groups
