@@ -60,8 +60,8 @@ func (p QueuePlace) String() string {
 // Queue returns what waits for capacity alone, in the order in which it is asked: that of
 // [Plan.Start]. Who waits for one pool is whoever has its key in Pools. What becomes free goes to
 // the first for which it is enough: one that waits for another pool as well is passed over, and
-// keeps its place, unless the pool is strict. Who waits for the group that is at work on its resource,
-// in an exclusive pool, is not in it. The order is that of this plan. In the next one
+// keeps its place, unless the pool is strict. Who waits for the group that is at work on its
+// resource, in an exclusive pool, is not in it. The order is that of this plan. In the next one
 // whatever is due by then stands in its own place, such as a version with a higher priority before
 // all others with a lower one.
 //
