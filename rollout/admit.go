@@ -338,7 +338,11 @@ func (w *work) refused() {
 		}
 	}
 	w.queue, w.queuedIn = make([]queued, len(w.admission.Refused)), make([]int32, len(w.capacity.snapshot.Pools))
-	busy := map[poolPlace][]Verdict{} // what an exclusive pool says alone of a resource on which a group is at work
+	type answerOn struct {
+		why      int32 // as in concurrency.Refused
+		resource string
+	}
+	busy := map[answerOn][]Verdict{} // answers in which an exclusive pool speaks of a resource
 	rates := slices.ContainsFunc(w.capacity.snapshot.Pools, func(p concurrency.Pool) bool { return !p.Rate.IsZero() })
 	unkeyed := w.unkeyed()
 	lent := w.lentRates()
@@ -351,20 +355,18 @@ func (w *work) refused() {
 			w.shareRates(&w.requests[refused.Candidate])
 		}
 		refusals, own := w.allRefusals(w.admission.Refusals[refused.Why], int32(k), &w.requests[refused.Candidate], places, unkeyed)
-		let := c.anyRun(w.mayBeOverridden) // past some pool, perhaps
-		excluded := slices.ContainsFunc(refusals, isExclusive)
-		alike := !let && !own && !excluded
-		alone := excluded && len(refusals) == 1 // past which no override lets it
-		var at poolPlace
-		if excluded {
-			at = poolPlace{refusals[0].Pool, w.requests[refused.Candidate].Resource}
+		let := c.anyRun(w.mayBeOverridden)  // past some pool, perhaps
+		alike, resource := !let && !own, "" // which is named only where an exclusive pool refuses
+		if slices.ContainsFunc(refusals, isExclusive) {
+			resource = w.requests[refused.Candidate].Resource
 		}
 		var blockers []Verdict
 		switch {
-		case alike:
+		case !alike:
+		case resource == "":
 			blockers = shared[refused.Why]
-		case alone:
-			blockers = busy[at]
+		default:
+			blockers = busy[answerOn{refused.Why, resource}]
 		}
 		if blockers == nil {
 			if let { // a pool that an override forces is no blocker, unless it is the only one
@@ -373,17 +375,18 @@ func (w *work) refused() {
 				}
 			}
 			for _, refusal := range refusals {
-				blockers = append(blockers, w.slotVerdict(refusal, at.resource, lent))
+				blockers = append(blockers, w.slotVerdict(refusal, resource, lent))
 			}
 			switch {
-			case alike:
+			case !alike:
+			case resource == "":
 				shared[refused.Why] = blockers
-			case alone:
-				busy[at] = blockers
+			default:
+				busy[answerOn{refused.Why, resource}] = blockers
 			}
 		}
 		w.refuse(c, blockers)
-		if !excluded { // else no place is what it waits for
+		if resource == "" { // else no place is what it waits for
 			w.enqueue(place-1, c, blockers, refusals)
 		}
 	}
@@ -408,9 +411,9 @@ const rateIsZero = "its rate lets none of its members begin"
 // isExclusive reports whether a pool refuses because another group is at work on the resource.
 func isExclusive(r concurrency.Refusal) bool { return r.Reason == concurrency.SlotExclusive }
 
-// slotVerdict returns the verdict of a pool that refuses a candidate on a resource. If the pool refuses only
-// because its value of groupBy is not among the active ones, no event in the pool can help: the
-// events are then those of the active pools of its family.
+// slotVerdict returns the verdict of a pool that refuses a candidate, on a resource if the pool is
+// exclusive. If it refuses only because its value of groupBy is not among the active ones, no event
+// in the pool can help: the events are then those of the active pools of its family.
 func (w *work) slotVerdict(refusal concurrency.Refusal, resource string, lent map[int32]lentRate) Verdict {
 	own := &w.capacity.snapshot.Pools[refusal.Pool]
 	v := Verdict{

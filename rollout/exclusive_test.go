@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -198,5 +199,26 @@ func TestExclusiveEach(t *testing.T) {
 	}
 	if want := []string{"b slot_exclusive P P", "d slot_exclusive Q Q"}; !slices.Equal(started(plan), []string{"r1/a@v2", "r1/c@v2"}) || !slices.Equal(waits, want) {
 		t.Errorf("starts %q, waits %q, want %q", started(plan), waits, want)
+	}
+}
+
+// TestExclusiveNamesTheOperatorOnce: three targets of a node wait for what has failed there, and the
+// one between the others for a second pool as well. What is said of the node is shared by the others,
+// and said once.
+func TestExclusiveNamesTheOperatorOnce(t *testing.T) {
+	t.Parallel()
+	set := compile(t, "["+policy(`{"id":"P","resourceConcurrency":{"groupSelector":"true","limit":1,"exclusive":true}},{"id":"A","deploymentBracket":{"deploymentSelector":"deployment.name == 'a'","readinessMode":"immediate","memberRoles":{}}}`)+
+		`,{"name":"q","selector":"deployment.name == 'd'","rules":[{"id":"Q","resourceConcurrency":{"groupSelector":"true","limit":0}}]}]`)
+	s := fleet(1, "v1", map[string][]string{"a": {"v1", "v2"}, "c": {"v1", "v2"}, "d": {"v1", "v2"}, "e": {"v1", "v2"}})
+	carryOut(t, &s, mustPlan(t, set, s, t0), t0, rollout.JobFailure)
+	told := map[string]int{}
+	for w := range mustPlan(t, set, s, minute(1)).Waiting.All() {
+		want := []rollout.Condition{{Kind: rollout.OnSlot, Pool: "P", Resource: "r1"}, {Kind: rollout.OnOperator, Group: "A/prod/1", Resource: "r1"}}
+		if told[w.Deployment] = len(w.Blockers); w.Deployment != "a" && !slices.Equal(w.Blockers[0].On, want) {
+			t.Errorf("%v waits for %v", w.TargetID, w.Blockers)
+		}
+	}
+	if want := map[string]int{"a": 1, "c": 1, "d": 2, "e": 1}; !maps.Equal(told, want) {
+		t.Errorf("%v, want %v", told, want)
 	}
 }

@@ -91,8 +91,8 @@ func (c *claiming) mark() {
 }
 
 // lentPlaces returns the places that count only because a start is forced there, in pools that are
-// above their limit, halted, or have no room in their rate, with what the pool says to other candidates. The
-// host may leave the forced start out.
+// above their limit, halted, or have no room in their rate, with what the pool says to other
+// candidates. The host may leave the forced start out.
 func (w *work) lentPlaces() map[poolPlace]concurrency.Reason {
 	places := map[poolPlace]concurrency.Reason{}
 	rates := w.lentRates()

@@ -90,6 +90,9 @@ func (w *work) nameHeld() {
 					v.On = on
 				}
 			case Reason(concurrency.SlotExclusive):
+				if v.On[len(v.On)-1].Kind == OnOperator { // two entries may share a list
+					continue
+				}
 				if help := w.exclusiveByOperator(pool, v.On[0].Resource, orphans); help.Kind != "" {
 					v.On = append(slices.Clip(v.On), help)
 				}

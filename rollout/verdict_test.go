@@ -291,7 +291,10 @@ func formFault(v rollout.Verdict) string {
 		until = "!"
 	}
 	var kinds []string
-	for _, on := range v.On {
+	for n, on := range v.On {
+		if slices.Contains(v.On[:n], on) {
+			return "it names an event twice"
+		}
 		kinds = append(kinds, string(on.Kind))
 		needs := map[rollout.ConditionKind][]string{
 			rollout.OnApproval: {on.Version, on.Deployment, on.Environment}, rollout.OnDependency: {on.Deployment, on.Resource, on.Environment}, rollout.OnMember: {on.Group, on.Resource, on.Deployment},

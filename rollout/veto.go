@@ -46,8 +46,8 @@ func (w *work) veto(why func(c *candidate, pool int32) concurrency.Reason) (anyb
 	return anybody
 }
 
-// overfull returns, for each pool that has more than its rule allows, or is paused or halted, what it would
-// answer to one more candidate; for the others, the empty reason.
+// overfull returns, for each pool that has more than its rule allows, or is paused or halted, what it
+// would answer to one more candidate; for the others, the empty reason.
 func (w *work) overfull() []concurrency.Reason {
 	pools := w.capacity.snapshot.Pools
 	keys := w.activeKeys()
